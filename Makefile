@@ -1,7 +1,8 @@
-# fencing-agent. `make` lists the targets that one needs first, `make help ALL=1` all. They need Go and a POSIX shell;
-# what a target needs beyond that is said in its help line. ## begins a line of the short list, ### one of the long.
+# fencing-agent. `make` lists the targets that people need first, and `make help ALL=1` lists all. They need Go and a
+# POSIX shell; the help line of a target says what else it needs. ## begins a line of the short list, and ### one of the
+# long list.
 #
-# FAMILY.NAME is what `make FAMILY KIND=NAME` makes.
+# `make FAMILY KIND=NAME` makes the target FAMILY.NAME.
 
 GO       ?= go
 PREFIX   ?= /usr/local
@@ -10,25 +11,26 @@ COUNT    ?= 6
 ROUNDS   ?= 50
 HUNG     ?= 30s
 SIZES    ?= 3,7
-# How long an I/O on the LUN takes in the equal splits of test-netns; the table: SLOW=0s,100ms,300ms,500ms,700ms,1s,1500ms,2s
+# SLOW contains the durations of an I/O on the LUN in the equal splits of test-netns. The table needs
+# SLOW=0s,100ms,300ms,500ms,700ms,1s,1500ms,2s.
 SLOW     ?= 0s,700ms
 DURATION ?= 30m
 STEADY   ?= 1h
 AGENTS   ?= 300
 OUTAGE   ?= 60s
 OUTAGES  ?= 3,4,5,8
-# What agents of now work beside, in one group.
+# OLD is the commit whose agents run in one group with those of this commit.
 OLD      ?= 7d03bc8a
 IMAGE    ?= fencing-agent
 
-# git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
-# not ask git either.
+# git may be absent, or refuse a folder that belongs to another user. The version is then "dev", and Go must not ask
+# git either.
 GIT_OK   := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo yes)
 ifndef VERSION
 VERSION  := $(if $(GIT_OK),$(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null),dev)
 endif
 BUILDVCS := $(if $(GIT_OK),,-buildvcs=false)
-# Half of the program is what the linker cannot prove to be unused: docs/adr/0082-what-the-agent-links.md.
+# Without these the linker keeps much code that it cannot prove to be unused: docs/adr/0082-what-the-agent-links.md.
 GOTAGS   := grpcnotrace
 LDFLAGS  := -s -w -funcalign=16 -X main.version=$(VERSION)
 
@@ -40,7 +42,7 @@ HELM     := bin/tools/helm
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Every target with a line of help, and those without.
+# These are the targets with a line of help, and the few without one.
 .PHONY: $(shell sed -n 's/^\([a-z0-9.-]*\):.*\#\#.*/\1/p' $(lastword $(MAKEFILE_LIST))) cluster-programs laboratory tools
 
 help: ## this list; ALL=1: with the targets of the laboratory
@@ -48,7 +50,7 @@ help: ## this list; ALL=1: with the targets of the laboratory
 	@echo
 	@awk -F ':.*##+ ' '/^[a-z.-]+:.*[^#]##$(if $(ALL),\#?) / { sub(/\./, " KIND=", $$1); printf "  %-$(if $(ALL),27,13)s %s\n", $$1, $$2 }' Makefile
 
-# A KIND that a family does not have.
+# NOKIND reports a KIND that a family does not have.
 NOKIND    = @echo "$(1): there is no KIND=$(2); it has: $$(sed -n 's/^$(1)\.\([a-z-]*\):.*\#\#.*/\1/p' Makefile | tr '\n' ' ')" >&2; exit 2
 
 PROGRAMS = ./cmd/...
@@ -77,7 +79,7 @@ test-vms.deb: tools ### the deb in three Debian machines of User-mode Linux with
 	@echo "test-vms KIND=deb: two packages, a Debian, three machines; about 8 minutes, each step is told when it has ended"
 	@FENCING_TEST_MACHINES=1 GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 40m -run '^TestDebInMachines$$' .
 
-# It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
+# This target builds nothing, because it is mostly run by root, who often has no Go in PATH.
 install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd unit
 	@test -x bin/fencing-agent && test -x bin/fencectl || \
 	   { echo "install: nothing is built yet: run make build first, as the user who has Go, then sudo make install" >&2; exit 1; }
@@ -100,12 +102,12 @@ verify: tools ## all checks that are no tests: format, vet, staticcheck, documen
 counts: ### writes figures that fell into docs/development/counts.tsv; make verify fails when one rose
 	@$(GO) test -count=1 -run '^TestCounts$$' ./integration/arch -update
 
-# What takes longest goes first.
+# The slowest packages come first.
 test: tools ## the tests; no root, no network but loopback (about 3 min the first time)
 	@echo "test: go test -short ./..., about 3 minutes the first time"
 	@$(TESTRUN) -- -short ./integration/... ./...
 
-# Where nothing starts a goroutine there is nothing to find.
+# A package that starts no goroutine has no races to find.
 RACED = $$(grep -lE '^\s+go (func|[a-z])|\.Go\(|httptest|synctest|exec\.Command|net\.Listen' $$($(GO) list -f '{{.Dir}}/*.go' ./...) | \
    sed 's|^$(CURDIR)|.|; s|/[^/]*$$||' | sort -u | grep -v /integration/arch$$)
 
@@ -256,7 +258,7 @@ test-vms.scenarios: tools
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms -outage $(OUTAGE) $(if $(LONG),-long)
 
-# Debian's kernel for virtual machines has no drivers of boards.
+# Debian's kernel for virtual machines has no drivers for the watchdogs of boards.
 WATCHDOGS = FENCING_TEST_VMS=1 FENCING_VMS_KERNEL=linux-image-amd64 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestWatchdogs$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
 test-watchdog: test-watchdog.$(or $(KIND),all) ## what real watchdogs of emulated machines do, and whether FENCED comes after the reset; KIND=short: two of them (3 min); LONG=1: after a panic, too; RUN=REGEXP, TIMES=3; needs QEMU and Debian's apt, no root (about 10 min)
@@ -353,7 +355,7 @@ soak: build laboratory ### real agents, random faults and replayed packets in ne
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
 
-# The other programs link all of Kubernetes' types.
+# The laboratory needs only these programs; the others link all of Kubernetes' types.
 demo night soak: PROGRAMS = ./cmd/fencing-agent ./cmd/fencectl
 
 demo: build laboratory ## four agents, two networks, a LUN: cut, split, heal, kill (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
@@ -389,7 +391,7 @@ images.executor: build ### Debian's fence agents and fencing-executor for this m
 	   "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .; \
 	 else $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=$$name:$(VERSION); fi
 
-# The same contents without a container tool. EXECUTOR is the image's name, OUT its archive.
+# This makes the same contents without a container tool. EXECUTOR is the image's name, and OUT its archive.
 EXECUTOR ?= fencing-executor:$(VERSION)
 .PHONY: dist/executor.oci.tar
 dist/executor.oci.tar:
@@ -423,7 +425,7 @@ nightly: ### the long versions: race, fuzz 5 min a target, 1100000 schedules, na
 	 done; \
 	 echo "nightly: jobs"; echo "$$passed passed, $$failed failed"; test $$failed -eq 0
 
-# helm, of the version whose engine renders the manifests (100 s of CPU the first time).
+# This builds helm, in the version whose engine renders the manifests (100 s of CPU the first time).
 $(HELM): tools/manifests/go.mod tools/manifests/go.sum
 	@echo "helm: builds $@, about 100 s of CPU the first time"
 	@CGO_ENABLED=0 GOWORK=off $(GO) build -C tools/manifests $(BUILDVCS) -o ../../$@ helm.sh/helm/v4/cmd/helm

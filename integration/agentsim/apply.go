@@ -8,7 +8,8 @@ import (
 )
 
 func (w *world) apply(e Event) {
-	if e.Kind == Look { // which changes nothing
+	// A Look changes nothing.
+	if e.Kind == Look {
 		for _, i := range e.Nodes {
 			w.look(w.machines[i])
 		}
@@ -82,7 +83,7 @@ func (w *world) apply(e Event) {
 	}
 }
 
-// rewire changes the networks. It needs mu.
+// rewire changes the networks. The caller holds mu.
 func (w *world) rewire(e Event) {
 	switch e.Kind {
 	case Split:

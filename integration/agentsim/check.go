@@ -8,36 +8,36 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// checker judges the agents by the packets that the simulated networks let through. All methods need the world's mu
-// unless they say otherwise.
+// checker judges the agents by the packets that the simulated networks let through. Callers of its methods hold the
+// world's mu, unless a method says otherwise.
 type checker struct {
 	w *world
 
-	conn  [][]bool          // the first hears the second, on enough networks; see hears
-	since [][]time.Duration // since when, while conn
-	last  [][]time.Duration // when that was last so; never: minus a long time
+	conn  [][]bool          // whether the first hears the second on enough networks; see hears
+	since [][]time.Duration // since when conn has been true; meaningless while it is false
+	last  [][]time.Duration // when conn was last true; far in the past if it never was
 
-	together [][]bool // they had long been in contact when one of them obeyed an order
+	together [][]bool // whether two nodes had long been in contact when one of them obeyed an order
 
-	lastFeed []time.Duration // by node; zero: never since it was last reset
-	heldFeed []bool          // whether the agent held at that feed, and so did not claim to live
+	lastFeed []time.Duration // by node; zero: not fed since its last reset
+	heldFeed []bool          // whether the agent held at that feed, and so did not claim quorum
 	fedBy    []breaking      // how the agent of that feed breaks ties
-	fedSince []time.Duration // since when without a break
-	firedAt  []time.Duration // zero: never
+	fedSince []time.Duration // since when the node has been fed without a break
+	firedAt  []time.Duration // zero: it has never fired
 	lossy    time.Duration   // when the networks last lost more packets than the rule calm allows
 	lunBad   time.Duration   // when a path to the LUN was last bad
 	apiBad   time.Duration   // when a path to the API server was last bad
 
 	tie  *tie
-	left map[[2]int]time.Duration // when one reported the other as LEFT and should not have
+	left map[[2]int]time.Duration // when one node reported the other as LEFT without good reason
 
 	feeds, events, lefts, ties, deaths int
-	orders                             int // that were obeyed
-	stale                              int // answers of agents whose verdict must have ended
+	orders                             int // orders that were obeyed
+	stale                              int // answers that agents gave when their verdict must have ended
 	violations                         []string
 }
 
-// tie is an equal split of a healthy group that nothing else has disturbed yet.
+// tie is an equal split of a healthy group, while nothing else has disturbed it.
 type tie struct {
 	at     time.Duration
 	halves [2][]int
@@ -45,13 +45,13 @@ type tie struct {
 
 const (
 	longAgo = -time.Hour
-	// settle is what joining, and being counted again after a heal, may take.
+	// settle is the longest time that joining, or being counted again after a heal, can take.
 	settle = 8 * time.Second
-	// fewLosses is the share of lost packets that must not reset anybody.
+	// fewLosses is the share of lost packets that must not cause a reset.
 	fewLosses = 0.05
-	// speaksOn is how long an agent repeats the last statement of its hung loop.
+	// speaksOn is the time for which an agent whose loop hangs repeats its last statement.
 	speaksOn = 1500 * time.Millisecond
-	// healthyFor is how long a group is left alone before the result of a split is judged.
+	// healthyFor is the time for which a group is left alone before the result of a split is judged.
 	healthyFor = 35 * time.Second
 )
 
@@ -77,7 +77,7 @@ func (c *checker) failed(format string, args ...any) {
 	}
 }
 
-// before and after enclose a change of conditions.
+// Callers enclose a change of conditions in before and after.
 func (c *checker) before() {
 	now := c.w.now()
 	for x := range c.conn {
@@ -113,14 +113,14 @@ func (c *checker) after() {
 	}
 }
 
-// hears reports whether a node receives the statements of others. Its sockets do so even while its loop hangs, and date
-// them by their questions: the loop finds them when it continues.
+// hears reports whether a node receives the statements of others. Its sockets receive them even while its loop hangs,
+// and date them by the node's own questions. The loop finds them when it continues.
 func (c *checker) hears(i int) bool {
 	m := c.w.machines[i]
 	return m.powered && m.proc != nil && !m.proc.stop.isShut()
 }
 
-// speaks reports whether a node gives answers that count; a node that ends by an order does not count.
+// speaks reports whether a node's answers count. Those of a node that is ending because of an order do not.
 func (c *checker) speaks(i int) bool {
 	return c.hears(i) && !c.w.machines[i].obeyed && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
 }
@@ -136,7 +136,7 @@ func (c *checker) linked(x, y int) bool {
 	return good == len(c.w.cut) || good > 0 && !c.w.s.AllNetworks
 }
 
-// world returns the nodes that x can have heard from within a time, including x.
+// world returns the nodes from which x can have heard within the given time, including x.
 func (c *checker) world(x int, within time.Duration) map[int]bool {
 	heard := map[int]bool{x: true}
 	for y := range c.conn[x] {
@@ -157,7 +157,7 @@ func (c *checker) apart(x, y int, within time.Duration) bool {
 	return true
 }
 
-// slack is how much time the round trip, the loop and the feeder may take.
+// slack is the time allowed for the round trip, the loop and the feeder.
 func (c *checker) slack() time.Duration { return 300*time.Millisecond + 4*c.w.delay }
 
 // fed judges a feed that has just taken effect.
@@ -173,7 +173,7 @@ func (c *checker) fed(p *process) {
 	}
 	if c.w.s.OnLoss != "fence" {
 		if !c.w.lists.anyHas(c.world(x, now-p.startedAt), true) {
-			c.failed("bootgate: %s is fed by an agent that was never in contact with half of the group", p.m.name)
+			c.failed("bootgate: %s is fed, and its agent was never in contact with half of the group", p.m.name)
 		}
 		return
 	}
@@ -191,41 +191,41 @@ func (c *checker) fed(p *process) {
 		if c.fedBy[y] == apiAlone && p.breaks == apiAlone {
 			continue // both halves may live
 		}
-		since := max(c.fedSince[x], p.saidSince) // and has lived since, or held
+		since := max(c.fedSince[x], p.saidSince) // and has had quorum or held since then
 		other := c.heldFeed[y]
 		if other || p.holding {
 			tie = c.overlap()
 			since = max(since, c.livedSince(x, y))
 		}
 		if p.holding && (other || m.proc == nil) {
-			continue // nobody lives
+			continue // neither has quorum
 		}
-		// One node may begin to be fed when the other has just renounced: only the time in which both are fed counts.
+		// One node may begin to be fed just after the other has renounced. Only the time in which both are fed counts.
 		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && now-since > tie+2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
 		}
 		if dead := t.dead + c.slack(); !p.holding && now-since > dead && c.apart(x, y, dead) && m.dog.Running() {
-			c.failed("horizon: the watchdog of %s still runs, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead)
+			c.failed("horizon: the watchdog of %s has not fired, and %s has been fed for T_dead = %v in which nobody could be heard by both", m.name, p.m.name, t.dead)
 		}
 	}
 }
 
-// decided records whether an agent reports that it holds. It tells its subscribers the same: an agent that reports
-// quorum acts on it, and is judged by it.
+// decided records whether an agent reports that it holds. The agent reports the same to its subscribers; one that
+// reports quorum acts on it and is judged by it.
 func (c *checker) decided(p *process, holding bool) {
 	if holding != p.holding {
 		p.holding, p.saidSince = holding, c.w.now()
 	}
 }
 
-// overlap limits how long a node may hold besides one that lives: until what it has heard of the others is too old, and
-// the nodes that the other one counts have missed it.
+// overlap limits how long a node can hold beside one that has quorum: until what the holder has heard of the others is
+// too old, and the nodes that the other one counts have missed the holder.
 func (c *checker) overlap() time.Duration {
 	t := c.w.times
 	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second
 }
 
-// livedSince is since when that one of the two nodes lives which did not hold at its last feed.
+// livedSince returns since when the node of the two that did not hold at its last feed has had quorum.
 func (c *checker) livedSince(x, y int) (since time.Duration) {
 	for _, i := range []int{x, y} {
 		if p := c.w.machines[i].proc; p != nil && !c.heldFeed[i] {
@@ -241,7 +241,8 @@ func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
 	t := c.w.times
 	longest := max(t.maxAge+t.arbitrate, t.grant)
 	if 2*p.hungIn > c.w.s.Nodes && len(c.w.lists.all) == 1 {
-		longest = t.maxAge // a majority was counted, and that verdict ends with its evidence
+		// The agent counted a majority, and that verdict ends with its evidence.
+		longest = t.maxAge
 	}
 	if !p.loop.isShut() || c.w.now() <= p.hungAt+longest+c.slack() {
 		return
@@ -252,7 +253,7 @@ func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
 	}
 }
 
-// contacts counts the nodes, x included, that x has been in contact with for as long as it takes to be counted.
+// contacts counts the nodes, including x, with which x has been in contact for long enough to count them.
 func (c *checker) contacts(x int) int {
 	n := 1
 	for y, on := range c.conn[x] {
@@ -263,8 +264,8 @@ func (c *checker) contacts(x int) int {
 	return n
 }
 
-// steady lists the nodes, including x, that x could hear for this long without a break, and whose processes were not
-// touched; it is empty if x's own process was touched.
+// steady lists the nodes, including x, that x could hear for the given time without a break, and whose processes were
+// not touched. It is empty if x's own process was touched.
 func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within
 	untouched := func(i int) bool {
@@ -291,8 +292,8 @@ func (c *checker) fired(m *machine) {
 	}
 }
 
-// stillHeard is how long a node may be heard after its LEFT. A node that has condemned itself, and that its half
-// rightly reports as LEFT at once, is heard until its last countdown of a second ends, which is later with an IB700.
+// stillHeard returns how long a node may still be heard after it was reported as LEFT. A node that has condemned itself
+// is rightly reported at once. It is heard until its last countdown of one second ends, which an IB700 does late.
 func (c *checker) stillHeard(y int) time.Duration {
 	if dog := c.w.machines[y].dog; dog != nil && dog.Stats().Shortened > 0 {
 		return watchdog.LatestOfAny(time.Second) + 500*time.Millisecond
@@ -300,7 +301,7 @@ func (c *checker) stillHeard(y int) time.Duration {
 	return time.Second
 }
 
-// tick looks for missing events. It takes mu.
+// tick looks for events that are missing. It takes mu.
 func (c *checker) tick() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -314,7 +315,7 @@ func (c *checker) tick() {
 		}
 		idle := c.w.now() - c.lastFeed[i]
 		if c.w.s.Quiet {
-			continue // an agent arms when most nodes have its report, which they learn at random times, and late
+			continue // an agent arms when most nodes have received its report, which can be late
 		}
 		if with := c.steady(i, 20*time.Second); idle > 2*t.feed+time.Second && c.w.lists.allHave(i, with) {
 			c.failed("survival: %s is not fed for %v, and could hear from the same %d nodes for 20s", m.name, idle, len(with))
@@ -333,7 +334,7 @@ func (c *checker) tick() {
 	}
 }
 
-// watchTie begins to watch what happens to two halves, if the group was healthy. It takes mu.
+// watchTie begins to watch an equal split, if the group was healthy. It takes mu.
 func (c *checker) watchTie(halves [2][]int) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -352,7 +353,7 @@ func (c *checker) watchTie(halves [2][]int) {
 	}
 }
 
-// lately reports whether a node is fed at present.
+// lately reports whether a node has been fed recently.
 func (c *checker) lately(i int) bool {
 	return c.lastFeed[i] > 0 && c.w.now()-c.lastFeed[i] < 2*c.w.times.feed+time.Second
 }
@@ -375,20 +376,20 @@ func (c *checker) judgeTie() {
 	c.ties++
 }
 
-// disturbedNow ends the watch over an equal split. It takes mu.
+// disturbedNow stops watching an equal split. It takes mu.
 func (c *checker) disturbedNow() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	c.tie = nil
 }
 
-// gone judges the end of an agent that nothing has requested.
+// gone judges the end of an agent that nobody has stopped.
 func (c *checker) gone(p *process, err error) {
-	c.failed("gone: the agent of %s ended by itself: %v", p.m.name, err)
+	c.failed("gone: the agent of %s ended although nobody stopped it: %v", p.m.name, err)
 }
 
-// fenced judges a proof of death: the incarnation that it names, or the first one if it
-// names none, must not run.
+// fenced judges a proof of death. The incarnation that it names, or the first one if it names none, must not be
+// running.
 func (c *checker) fenced(p *process, name, nonce string) {
 	c.deaths++
 	m := c.w.machines[nodeIndex(name)]

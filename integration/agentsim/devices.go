@@ -34,8 +34,8 @@ func (l *leash) Arm(timeout time.Duration) (watchdog.Info, error) {
 	return info, err
 }
 
-// Feed has no effect for a process that is stopped, then or later: the feeder looks at the clock again first, like a
-// feeder that was stopped before it looked (see the package doc).
+// Feed has no effect if the process is stopped, not even later: a feeder that was stopped before it looked at the clock
+// looks again first (see the package doc).
 func (l *leash) Feed() error {
 	if l.p.stop.isShut() {
 		l.p.stop.pass()
@@ -78,13 +78,13 @@ type lunClient struct {
 	*diskquorumtest.MemDevice
 	p      *process
 	slot   int      // locked, or -1
-	breaks breaking // which LUN it is
+	breaks breaking // the LUN that it leads to
 	dead   atomic.Bool
 }
 
 var _ keeper.LUN = (*lunClient)(nil)
 
-// openLUN opens the LUN for a process, with the faults that the machine's path has now.
+// openLUN opens the LUN for a process, with the faults that the machine's path has at that moment.
 func (p *process) openLUN(string) (keeper.LUN, error) {
 	p.stop.pass()
 	w := p.m.w
@@ -101,7 +101,7 @@ func (p *process) openLUN(string) (keeper.LUN, error) {
 
 func (c *lunClient) Warning() string { return "" }
 
-// LockSlot excludes other processes of the machine, like a lock of the kernel: it is held until the descriptor is
+// LockSlot excludes other processes of the machine, like a lock of the kernel. The lock is held until the descriptor is
 // closed, and a descriptor with an I/O in flight stays open.
 func (c *lunClient) LockSlot(slot int) error {
 	c.p.m.w.mu.Lock()
@@ -138,8 +138,8 @@ func (c *lunClient) Close() error {
 	return c.MemDevice.Close()
 }
 
-// ended follows each operation. It is what a process in the kernel waited for before it could
-// die: only then are its descriptors closed.
+// ended is called after each operation. A process in the kernel waits for its operations before it can die, and only
+// then are its descriptors closed.
 func (c *lunClient) ended() {
 	c.p.stop.pass()
 	c.p.m.w.mu.Lock()
@@ -149,7 +149,7 @@ func (c *lunClient) ended() {
 	}
 }
 
-// unlock needs the world's mu.
+// The caller of unlock holds the world's mu.
 func (c *lunClient) unlock() {
 	if c.slot >= 0 && c.p.m.slots[c.slot] == c {
 		delete(c.p.m.slots, c.slot)
@@ -160,7 +160,7 @@ func (c *lunClient) unlock() {
 type lunPath struct {
 	faults diskquorumtest.Faults
 	hung   bool
-	bad    bool // not as in a healthy group
+	bad    bool // differs from a healthy path
 }
 
 func (l *lunPath) apply(d *diskquorumtest.MemDevice) {

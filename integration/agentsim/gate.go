@@ -107,7 +107,7 @@ func (e *endpoint) PacketCh() <-chan *memberlist.Packet { return e.packets }
 
 func (e *endpoint) WriteTo(b []byte, addr string) (time.Time, error) {
 	if e.stop.isShut() || e.dead.Load() {
-		return time.Now(), nil // never sent
+		return time.Now(), nil // the packet is never sent
 	}
 	if e.quiet {
 		b = withoutNews(b)
@@ -130,7 +130,7 @@ func (e *endpoint) DialAddressTimeout(a memberlist.Address, timeout time.Duratio
 	return e.DialTimeout(a.Addr, timeout)
 }
 
-// vanish ends the socket together with its process.
+// vanish closes the socket without a message, as when the process vanishes.
 func (e *endpoint) vanish() {
 	e.dead.Store(true)
 	_ = e.Shutdown() // of the simulated network, which cannot fail
@@ -144,7 +144,7 @@ func (e *endpoint) Shutdown() error {
 	return e.NodeAwareTransport.Shutdown()
 }
 
-// client is a connection to the process's API socket, which nobody else can reach.
+// client connects to the process's API socket, which nobody else can reach.
 func (p *process) client() *grpc.ClientConn {
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		here, far := net.Pipe()
@@ -152,7 +152,7 @@ func (p *process) client() *grpc.ClientConn {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // only wrong options can cause this
+		panic("agentsim: client of " + p.m.name + ": " + err.Error())
 	}
 	return conn
 }

@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// A watchdog that fires after twice what it was set to, on a node that is cut off and whose agent is killed before it does: nobody says
-// FENCED of it while it runs, and everybody does afterwards. No sentence can be told of such a node, since none ends in time.
+// A watchdog fires only after twice its timeout, on a node that is cut off and whose agent is killed before the
+// watchdog fires. Nobody reports FENCED for the node while it runs, and everybody does afterwards. Nobody can announce
+// a sentence of such a node, because none ends in time.
 func TestLateWatchdogIsReckonedWith(t *testing.T) {
-	for i, after := range []time.Duration{12 * time.Second, 40 * time.Second, 60 * time.Second, 40 * time.Second} { // once it has condemned itself; before the first round ends; after it
+	// The agent is killed when it has condemned itself, before the watchdog's first countdown ends, and after that.
+	for i, after := range []time.Duration{12 * time.Second, 40 * time.Second, 60 * time.Second, 40 * time.Second} {
 		late := func(s *Schedule) {
 			wide(s)
 			if s.Late = "iTCO_wdt"; i == 3 {
@@ -29,33 +31,36 @@ func TestLateWatchdogIsReckonedWith(t *testing.T) {
 	}
 }
 
-// A watchdog that does not fire: the node is called dead after its first cut, answers when that heals, and is not called dead again. Those
-// who have seen it tell the ones who have begun since; and where all have begun since, the node itself says that nothing guards it.
+// A watchdog does not fire. The node is called dead after its first cut, answers when the cut heals, and is not called
+// dead again. The agents that have seen this tell those that started later. If all agents have started later, the node
+// itself reports that nothing guards it.
 func TestWatchdogThatDoesNotFireIsNotTrustedAgain(t *testing.T) {
 	cut := split([]int{0}, []int{1, 2, 3, 4})
 	again := func(after time.Duration, node int) Event { return at(after, Event{Kind: Restart, Nodes: []int{node}}) }
 	second := 2*time.Minute + 20*time.Second
 	for name, restarts := range map[string][]Event{
-		"one begins again after it has answered": {again(120*time.Second, 1)},
-		"all begin again before":                 {again(50*time.Second, 1), again(60*time.Second, 2), again(70*time.Second, 3), again(80*time.Second, 4)},
+		"one agent restarts after the node has answered": {again(120*time.Second, 1)},
+		"all agents restart before that":                 {again(50*time.Second, 1), again(60*time.Second, 2), again(70*time.Second, 3), again(80*time.Second, 4)},
 	} {
 		events := append(slices.Clone(restarts), cut, at(100*time.Second, Event{Kind: Heal}), at(second, cut))
 		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 		s := group(5, func(s *Schedule) {
-			s.Late, s.LUN, s.Unjudged = silentDriver, false, true // nobody can judge what is said of a node that should not run
+			// Nobody can judge reports about a node that should not be running.
+			s.Late, s.LUN, s.Unjudged = silentDriver, false, true
 		}, events...)
 		s.End = healthyFor + second + 3*time.Minute
 		r := run(t, s)
 		first, last := said(t, r, "FENCED "+nodeName(0)+" PROOF_TIME"), saidLast(t, r, "FENCED "+nodeName(0)+" PROOF_TIME")
-		t.Logf("%s: FENCED after %v, said for the last time after %v", name, first, last)
+		t.Logf("%s: FENCED after %v, last reported after %v", name, first, last)
 		if first == 0 || last >= second {
-			t.Errorf("%s: FENCED after %v, said for the last time after %v\n%s", name, first, last, Explain(s, r))
+			t.Errorf("%s: FENCED after %v, last reported after %v\n%s", name, first, last, Explain(s, r))
 		}
 	}
 }
 
-// A process that is stopped for two or three seconds says no LEFT, neither of itself nor of others: all answer as soon as it runs again. One
-// that is stopped while the network goes says LEFT soon after.
+// A process that is stopped for two or three seconds causes no LEFT, neither about itself nor about others: all nodes
+// answer as soon as it runs again. A process that is stopped while its network is cut reports LEFT soon after it
+// continues.
 func TestStoppedForAMoment(t *testing.T) {
 	for _, span := range []time.Duration{2100 * time.Millisecond, 2600 * time.Millisecond, 3200 * time.Millisecond} {
 		s := group(3, noLUN, Event{Kind: Freeze, Nodes: []int{0}, Span: span})

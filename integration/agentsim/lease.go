@@ -74,8 +74,8 @@ func (c *leaseClient) Run(ctx context.Context) {
 	}
 }
 
-// do sends one request. A slow API server answers after the timeout. Half of the requests that it gets then still take
-// effect, up to half a minute later.
+// do sends one request. A slow API server answers after the timeout. Half of the requests that reach it during this
+// time still take effect, up to half a minute later.
 func (c *leaseClient) do(op *leasequorum.Op) leasequorum.Completion {
 	m, w := c.p.m, c.p.m.w
 	started := m.now()
@@ -115,7 +115,7 @@ func (c *leaseClient) apply(op *leasequorum.Op) leasequorum.Completion {
 		for _, h := range op.Record.Grant.Holders {
 			names = append(names, h.Node)
 		}
-		w.note(c.p.m.name, fmt.Sprintf("writes the Lease: grant %d to %v", op.Record.Instance, names))
+		w.note(c.p.m.name, fmt.Sprintf("writes the Lease: grants %d to %v", op.Record.Instance, names))
 	}
 	return done
 }

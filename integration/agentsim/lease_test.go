@@ -10,7 +10,7 @@ import (
 
 func lease(s *Schedule) { s.LUN, s.API, s.Lease = false, true, true }
 
-// seasoned delays what happens until a Lease has been seen for its expiry.
+// seasoned delays the events until the Lease has been seen for its expiry time.
 func seasoned(s Schedule) Schedule {
 	later := s.seasoned() - healthyFor
 	for i := range s.Events {
@@ -20,8 +20,8 @@ func seasoned(s Schedule) Schedule {
 	return s
 }
 
-// TestSurvivors splits four nodes into halves of which so many reach the API server, in each way
-// to break ties, and holds the table of docs/kubernetes.md to how many halves live.
+// TestSurvivors splits four nodes into halves. It varies how many nodes of each half reach the API server and how ties
+// are broken, and compares the number of halves that live with the table in docs/kubernetes.md.
 func TestSurvivors(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestSurvivors(t *testing.T) {
 	}
 	for _, c := range []struct {
 		row  string
-		down []int // who does not reach the API server
+		down []int // the nodes that do not reach the API server
 		want [4]int
 	}{
 		{"both halves", nil, [4]int{0, 2, 1, 1}},
@@ -70,22 +70,22 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// Splits that a Lease decides, and what must not reset anybody.
+// These splits are decided by a Lease, and the last cases must not reset anybody.
 func TestLeaseScenarios(t *testing.T) {
 	ours, theirs := []int{0, 1}, []int{2, 3}
 	for i, c := range []struct {
 		name         string
 		s            Schedule
-		resets, ties int // -1: open
+		resets, ties int // -1: any number
 	}{
 		{"four", group(4, lease, split(ours, theirs)), 2, 1},
 		{"two", group(2, lease, split([]int{0}, []int{1})), 1, 1},
 		{"six, a slow API server for one half", group(6, lease, Event{Kind: APIDown, Nodes: []int{0, 2, 4}}, at(10*time.Second, split([]int{0, 2, 4}, []int{1, 3, 5}))), 3, 0},
 		{"the halves turn by a quarter", group(4, lease, split(ours, theirs), at(9*time.Second, split([]int{0, 2}, []int{1, 3}))), -1, 0},
-		// All holders of the first grant are known to be done with it.
+		// By then all holders of the first grant are known to be done with it.
 		{"again, the other way", group(4, func(s *Schedule) { lease(s); s.Reboot = 2 * time.Second }, split(ours, theirs), at(20*time.Second, Event{Kind: Heal}), at(60*time.Second, split([]int{0, 2}, []int{1, 3}))), 4, 0},
-		{"an agent of the half that won is killed and started", group(4, lease, split(ours, theirs), at(20*time.Second, Event{Kind: Restart, Nodes: []int{0, 2}})), 2, 0},
-		{"too young a Lease", group(4, lease, split(ours, theirs)), 4, 0},
+		{"an agent of the winning half is killed and started", group(4, lease, split(ours, theirs), at(20*time.Second, Event{Kind: Restart, Nodes: []int{0, 2}})), 2, 0},
+		{"the Lease is too young", group(4, lease, split(ours, theirs)), 4, 0},
 		{"boot into a split", group(4, lease, Event{Kind: Kill, Nodes: theirs}, at(9*time.Second, split(ours, theirs)), at(30*time.Second, Event{Kind: Start})), -1, 0},
 		{"calm: the API server is slow", group(4, lease, Event{Kind: APIDown, Nodes: []int{0, 1, 2, 3}}, at(6*time.Minute, Event{Kind: APIBack})), 0, 0},
 		{"calm: the API server refuses", group(4, lease, Event{Kind: APIDown, Nodes: []int{0, 1, 2, 3}, Pick: 1}, at(6*time.Minute, Event{Kind: APIBack})), 0, 0},
@@ -96,7 +96,7 @@ func TestLeaseScenarios(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := c.s
-			if c.name != "too young a Lease" {
+			if c.name != "the Lease is too young" {
 				s = seasoned(s)
 			}
 			r := run(t, s)
@@ -107,7 +107,7 @@ func TestLeaseScenarios(t *testing.T) {
 	}
 }
 
-// A planned stop in an equal split waits for its end: the half that is granted next would hold
+// A planned stop during an equal split waits until the split ends. Otherwise the half that is granted next would take
 // the node for dead.
 func TestLeaseHoldsAPlannedStop(t *testing.T) {
 	s := group(4, lease, Event{Kind: APIDown, Nodes: []int{2, 3}, Pick: 1}, at(10*time.Second, split([]int{0, 1}, []int{2, 3})), at(30*time.Second, Event{Kind: Upgrade, Nodes: []int{0, 1}, Span: 2 * time.Second}), at(70*time.Second, Event{Kind: Heal}))
@@ -125,13 +125,13 @@ func TestLeaseHoldsAPlannedStop(t *testing.T) {
 	}
 	split, heal := s.Events[1].At, s.Events[3].At
 	if len(r.Violations) > 0 || r.Resets != 2 || ended(split, heal) != 0 || ended(heal, s.End) != 2 {
-		t.Errorf("%d resets; %d agents ended in the split, %d after it\n%s", r.Resets, ended(split, heal), ended(heal, s.End), Explain(s, r))
+		t.Errorf("%d resets; %d agents stopped in the split, %d after it\n%s", r.Resets, ended(split, heal), ended(heal, s.End), Explain(s, r))
 	}
 }
 
-// Nodes with longer watchdogs than the others' won, and then lose the API server. The others, that
-// were reset and are back, are granted the Lease when those have been reset, too: by their own
-// times it would have been while both of them still ran. Guard: K3, K7.
+// Nodes whose watchdogs have longer timeouts than the others' win a split, and then lose the API server. The others
+// were reset and are back. They are granted the Lease only when the winners have been reset, too. By their own timeouts
+// they would have been granted it while both winners still ran. Guard: K3, K7.
 func TestLeaseWaitsForTheHoldersWatchdogs(t *testing.T) {
 	ours, theirs := []int{1, 3}, []int{0, 2}
 	s := group(4, func(s *Schedule) { lease(s); s.Odd = 90 * time.Second },
@@ -154,6 +154,6 @@ func TestLeaseWaitsForTheHoldersWatchdogs(t *testing.T) {
 		}
 	}
 	if len(r.Violations) > 0 || held == 0 || granted == 0 || r.Resets != 4 {
-		t.Errorf("%d resets, %d writes by the half that wins, %d by the one that takes over\n%s", r.Resets, held, granted, Explain(s, r))
+		t.Errorf("%d resets, %d writes by the half that wins, %d by the half that takes over\n%s", r.Resets, held, granted, Explain(s, r))
 	}
 }

@@ -13,8 +13,8 @@ import (
 // Picture is the answer of an agent to a request for its status.
 type Picture struct {
 	Node   string
-	At     time.Time         // when it was asked
-	Status *fencingv1.Status // nil: it did not answer
+	At     time.Time         // when the agent was asked
+	Status *fencingv1.Status // nil: the agent did not answer
 }
 
 // look asks a machine's agent for its status, as fencectl does.

@@ -37,15 +37,15 @@ type machine struct {
 	bootedAt time.Duration
 	dog      *watchdogtest.Device
 	proc     *process           // nil: no agent runs
-	slots    map[int]*lunClient // who has locked them
-	clients  []*lunClient       // of all its processes, in all its boots
+	slots    map[int]*lunClient // the client that has locked each slot
+	clients  []*lunClient       // the clients of all its processes, in all its boots
 	path     lunPath
 	api      apiState
 	carrier  []bool // by network
 	breaks   breaking
 	resets   int
-	ordered  bool // somebody has ordered that this boot ends
-	obeyed   bool // and it says that it ends by that
+	ordered  bool // somebody has ordered this boot to end
+	obeyed   bool // the node has reported that it obeys that order
 }
 
 type apiState uint8
@@ -71,18 +71,18 @@ type process struct {
 	ended     bool
 	planned   bool
 	endpoints []*endpoint
-	disturbed time.Duration     // when it was last stopped or let go
-	deaths    map[string]string // nonce of the incarnation that its subscriber knows to be dead, by node
-	breaks    breaking          // how it breaks ties, whatever its configuration says by now
-	hungAt    time.Duration     // since when the loop hangs, while it does
-	hungIn    int               // nodes that were in contact then, and had been for a while
-	listEpoch int               // of the list of members that its subscriber knows to be in force
-	holding   bool              // it says that it goes on by the LUN, without quorum
-	saidSince time.Duration     // since when it says so, or that it does not
+	disturbed time.Duration     // when the process was last stopped or continued
+	deaths    map[string]string // by node: the nonce of the boot that its subscriber knows to be dead
+	breaks    breaking          // how it breaks ties, whatever its configuration file contains now
+	hungAt    time.Duration     // since when the loop has hung, while it hangs
+	hungIn    int               // nodes that were in contact at that moment, and had been for a while
+	listEpoch int               // epoch of the list of members that its subscriber knows to be in force
+	holding   bool              // it reports that it holds by the LUN, without quorum
+	saidSince time.Duration     // since when it has reported so, or the opposite
 }
 
-// now is the clock of a machine. Boots are hours apart, so that an instant of another boot, or of another machine,
-// cannot look right at random.
+// now is the clock of a machine. Boots are hours apart, so that an instant of another boot or machine cannot look right
+// by chance.
 func (m *machine) now() boottime.Instant {
 	return boottime.Instant(time.Hour)*boottime.Instant(m.index+1) + boottime.Instant(m.w.now())
 }
@@ -110,7 +110,7 @@ func (m *machine) powerOn() {
 // silentDriver is a watchdog that accepts everything and never fires.
 const silentDriver = "silent"
 
-// measuredDriver fires late, and this is only known from a test on the machine.
+// measuredDriver fires late, which only a test on the machine reveals.
 const measuredDriver = "board"
 
 // measuredOf is what the agent knows about a driver before it is armed.
@@ -122,8 +122,8 @@ func measuredOf(driver string) watchdog.Driver {
 	return d
 }
 
-// lateBy is when a watchdog fires, as measured: that of the chipset counts down twice, and that of IB700 only counts
-// even seconds. The agents have to allow for it.
+// lateBy returns when a watchdog really fires, as measured. That of the chipset counts down twice, and the IB700 counts
+// only even seconds. The agents have to allow for it.
 func lateBy(driver string, timeout time.Duration) time.Duration {
 	switch driver {
 	case silentDriver:
@@ -202,7 +202,7 @@ func (m *machine) startAgent() {
 	w.group.Go(func() { p.subscribe(ctx) })
 }
 
-// end makes a process vanish without any last message, and waits for it.
+// end makes a process vanish without a last message, and waits until it is gone.
 func (m *machine) end(p *process) {
 	if p == nil {
 		return
@@ -239,8 +239,8 @@ func (m *machine) end(p *process) {
 	_ = p.socket.Close() // never fails
 }
 
-// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart a new agent is started as
-// soon as the old one is gone.
+// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. If restart is set, a new agent starts
+// as soon as the old one is gone.
 func (m *machine) kill(restart bool) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -260,7 +260,7 @@ func (m *machine) kill(restart bool) {
 	m.w.conditionsChanged(func() {})
 }
 
-// upgrade is SIGTERM, and a new agent when the old one has been gone for a while.
+// upgrade is SIGTERM; a new agent starts when the old one has been gone for the given time.
 func (m *machine) upgrade(down time.Duration) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -322,17 +322,17 @@ func (m *machine) hangLoop(d time.Duration) {
 	})
 }
 
-// hold is where the agent's loop waits while it cannot run.
+// The agent's loop waits in hold while it cannot run.
 func (p *process) hold() error {
 	p.stop.pass()
 	p.loop.pass()
 	if p.leash.dead.Load() {
-		return agent.ErrAbandon // which the context no longer tells if it was told to stop before
+		return agent.ErrAbandon // the context does not contain this cause if the agent was stopped before
 	}
 	return nil
 }
 
-// exited handles the end of a process that was not made to vanish.
+// exited handles the end of a process that the simulation did not make vanish.
 func (w *world) exited(p *process, err error) {
 	w.mu.Lock()
 	vanished := p.ended
@@ -355,16 +355,17 @@ func (w *world) exited(p *process, err error) {
 		w.after(serviceRestart, p.m.startAgent)
 	}
 	if err != nil {
-		p.m.dog.Kill() // the kernel closes it with the process, which restarts its countdown
+		// The kernel closes the watchdog together with the process, which restarts its countdown.
+		p.m.dog.Kill()
 	}
 	w.conditionsChanged(func() {})
 }
 
-// serviceRestart is how long the service manager waits before it starts a failed agent again.
+// serviceRestart is the time after which the service manager restarts an agent that failed.
 const serviceRestart = 2 * time.Second
 
-// slotHeldByDead reports whether an I/O in flight of an earlier process keeps a slot locked,
-// which a new agent must not ignore. It needs mu.
+// slotHeldByDead reports whether an I/O in flight of an earlier process keeps a slot locked. A new agent must not
+// ignore that lock. The caller holds mu.
 func (m *machine) slotHeldByDead() bool {
 	for _, c := range m.slots {
 		if c.p.ended {
@@ -391,7 +392,7 @@ func (p *process) watchLinks(ctx context.Context, c iface.WatchConfig) error {
 	}
 }
 
-// probeAPI asks as apicheck does: every two seconds, with a timeout of one.
+// probeAPI asks the API server as apicheck does: every two seconds, with a timeout of one second.
 func (p *process) probeAPI(ctx context.Context, pace *apicheck.Pace, report func(bool, boottime.Instant)) {
 	draw := rand.New(rand.NewPCG(uint64(p.m.now()), 1))
 	for ctx.Err() == nil {
@@ -408,7 +409,7 @@ func (p *process) probeAPI(ctx context.Context, pace *apicheck.Pace, report func
 	}
 }
 
-// subscribe follows the agent's events, as a consumer on the node would.
+// subscribe follows the agent's events, like a consumer on the node.
 func (p *process) subscribe(ctx context.Context) {
 	conn := p.client()
 	defer conn.Close()
@@ -418,7 +419,7 @@ func (p *process) subscribe(ctx context.Context) {
 	again(ctx, func() { p.follow(ctx, fencingv1.NewFencingClient(conn)) })
 }
 
-// again repeats what ends: the agent has no view yet, or ends itself.
+// again calls f whenever it has returned: the agent may have no view yet, or may be ending.
 func again(ctx context.Context, f func()) {
 	for ctx.Err() == nil {
 		f()
@@ -446,8 +447,8 @@ func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
 	}
 }
 
-// watchDeaths acts as a subscriber that takes over what dead nodes had, and asks for the available ones with each
-// status.
+// watchDeaths acts like a subscriber that takes over what dead nodes had. With each status it also asks for the
+// available nodes.
 func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient, nodes fencingv1.FencingClient) {
 	stream, err := client.WatchStatus(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
-// TestMain takes one processor: a bubble runs fastest on it, and most alike from run to run.
+// TestMain uses one processor: a bubble runs fastest on it, and its runs differ least.
 func TestMain(m *testing.M) {
 	race.Only("^TestScenarios$/^equal_split_of_(two|six.*)$|^TestMembersChange$/^one_more$|" +
 		"^TestOrderedNodeIsFenced$/^four,_a_LUN$|^TestSentenceIsHandedOn$|^TestPlannedRestartIsNoLeft$/planned")
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400) // the heap is small, and most of it is garbage at once
+	debug.SetGCPercent(400) // the heap is small, and most of it soon becomes garbage
 	os.Exit(m.Run())
 }
 
@@ -25,15 +25,16 @@ func run(t *testing.T, s Schedule) (r *Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // at once: a long run has thousands
+	// This is done at once, because a long run creates thousands.
+	defer func() { _ = os.RemoveAll(dir) }()
 	synctest.Test(t, func(*testing.T) { r = Run(s, dir) })
 	return r
 }
 
-// shrinkRuns bounds what is spent on making a failing schedule short.
+// shrinkRuns limits the number of runs that are spent on shortening a failing schedule.
 const shrinkRuns = 40
 
-// mustHold fails the test with the shortest schedule found that breaks a property, too.
+// mustHold fails the test if a property is broken, and prints the shortest schedule found that breaks one.
 func mustHold(t *testing.T, s Schedule, r *Result) {
 	t.Helper()
 	if len(r.Violations) == 0 {
@@ -51,5 +52,5 @@ func mustHold(t *testing.T, s Schedule, r *Result) {
 	if s.Quiet {
 		sampled = " SAMPLED=1"
 	}
-	t.Fatalf("%s\nreplay: make agentsim SEED=%d RUNS=1%s (%d of %d events are left)", Explain(short, last), s.Seed, sampled, len(short.Events), len(s.Events))
+	t.Fatalf("%s\nreplay: make agentsim SEED=%d RUNS=1%s (%d of %d events remain)", Explain(short, last), s.Seed, sampled, len(short.Events), len(s.Events))
 }

@@ -15,20 +15,20 @@ import (
 // machine's file. The world's mu guards them.
 type lists struct {
 	all     [][]int
-	onFile  []int // epoch, by machine
-	inForce int   // latest epoch that a subscriber was told to be in force
+	onFile  []int // by machine: the epoch of the list
+	inForce int   // latest epoch that was reported to a subscriber as in force
 }
 
 // listed reports whether the file of a machine's agent lists the machine.
 func (l *lists) listed(node int) bool { return slices.Contains(l.all[l.onFile[node]], node) }
 
-// everywhere reports whether all lists so far have a node: then a change of them must not affect it.
+// everywhere reports whether all lists so far contain a node: then a change of the lists must not affect it.
 func (l *lists) everywhere(node int) bool {
 	return !slices.ContainsFunc(l.all, func(list []int) bool { return !slices.Contains(list, node) })
 }
 
-// anyHas reports whether some list has more than half of its members among the given ones,
-// or half of them if that is enough.
+// anyHas reports whether more than half of the members of some list are among the given nodes, or at least half if half
+// is set.
 func (l *lists) anyHas(among map[int]bool, half bool) bool {
 	return slices.ContainsFunc(l.all, func(list []int) bool {
 		n := l.share(list, func(i int) bool { return among[i] })
@@ -36,7 +36,7 @@ func (l *lists) anyHas(among map[int]bool, half bool) bool {
 	})
 }
 
-// allHave reports whether a node is on all lists, and the given ones are a majority of each.
+// allHave reports whether a node is on all lists, and the given nodes are a majority of each.
 func (l *lists) allHave(node int, among []int) bool {
 	return l.everywhere(node) && !slices.ContainsFunc(l.all, func(list []int) bool {
 		return 2*l.share(list, func(i int) bool { return slices.Contains(among, i) }) <= len(list)
@@ -72,7 +72,7 @@ func (w *world) newMembers(e Event) {
 	}
 }
 
-// kubeconfigName is a file that nobody uses: the API server is asked by process.probeAPI.
+// kubeconfigName is the name of a file that nobody uses: process.probeAPI asks the API server.
 const kubeconfigName = "kubeconfig"
 
 const kubeconfig = `apiVersion: v1
@@ -108,7 +108,8 @@ func (w *world) writeConfig(node int) {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		panic("agentsim: configuration of " + nodeName(node) + ": " + err.Error()) // no property can be judged without it
+		// No property can be judged without a configuration.
+		panic("agentsim: configuration of " + nodeName(node) + ": " + err.Error())
 	}
 }
 
@@ -130,7 +131,7 @@ func (w *world) inForce(p *process, st *fencingv1.RosterStatus) {
 }
 
 // changeMembers adds, to a third of the schedules, machines that are not members at first, and changes of the list: one
-// more, one less, one replaced. The files of all machines change at once, or those of some.
+// node more, one less, or one replaced. The files of all machines change at once, or only those of some.
 func (s *Schedule) changeMembers(rng *rand.Rand) {
 	if rng.IntN(3) > 0 || s.Nodes < 3 {
 		return

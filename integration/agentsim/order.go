@@ -11,8 +11,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// giveOrders makes operators order nodes to end in a third of the groups: at any time, sometimes two at once, and in
-// half of these groups first while all is well.
+// giveOrders lets operators order nodes to end in a third of the groups, at any time and sometimes two at once. In half
+// of these groups the first order comes while the group is healthy.
 func (s *Schedule) giveOrders(rng *rand.Rand) {
 	if s.Nodes < 2 || rng.IntN(3) > 0 {
 		return
@@ -31,7 +31,7 @@ func (s *Schedule) giveOrders(rng *rand.Rand) {
 	s.inOrder(last + 20*time.Second)
 }
 
-// order is an order of an operator on the first of two nodes that the second one ends, in its present boot.
+// order lets an operator use the first node to order the second one to end its present boot.
 func (w *world) order(by, victim *machine) {
 	w.mu.Lock()
 	p, boot := by.proc, victim.boot
@@ -47,13 +47,13 @@ func (w *world) order(by, victim *machine) {
 	})
 }
 
-// obeys judges a node that reports that it ends by an order. These must be true:
+// obeys judges a node that reports that it is ending because of an order. Three conditions must hold:
 //
-//   - a person has ordered that this boot of it ends;
-//   - of two nodes that have long been in contact only one does so at a time;
-//   - a majority of the others has been fed lately, and none of these obeys an order: so no order costs quorum.
+//   - a person has ordered the node's present boot to end;
+//   - of two nodes that have long been in contact, only one ends in this way at a time;
+//   - a majority of the others has been fed recently, and none of these obeys an order, so that no order costs quorum.
 //
-// From then on it counts for no node, and its reset does not violate calm.
+// From then on no node counts it, and its reset does not violate calm.
 func (c *checker) obeys(p *process) {
 	x, now, t := p.m.index, c.w.now(), c.w.times
 	c.orders++
@@ -73,7 +73,7 @@ func (c *checker) obeys(p *process) {
 	if !c.w.lists.anyHas(live, false) {
 		c.failed("order: %s obeys, and of the others only %v have been fed lately", p.m.name, live)
 	}
-	for y := range c.w.machines { // who could hear whom when the first of two obeyed
+	for y := range c.w.machines { // records who could hear whom when the first of two obeyed
 		long := c.conn[x][y] && c.conn[y][x] && c.since[x][y] <= now-settle && c.since[y][x] <= now-settle
 		c.together[x][y], c.together[y][x] = long, long
 	}

@@ -10,18 +10,20 @@ import (
 
 func fence(by, victim int) Event { return Event{Kind: Fence, Nodes: []int{by, victim}} }
 
-// orderTimes bounds how long an order takes at most until the victim has condemned itself, and until the last of the others says
-// FENCED, where no packet is lost.
+// orderTimes returns the longest time until the victim of an order has condemned itself, and until the last of the
+// others reports FENCED, when no packet is lost.
 //
-// All are told at once that there is an order, and so is the sentence, each within a round. The victim asks for the consent of all when
-// their answers count (watchdog.orderAsk), they answer within a round, and the death is proven when the sentence has had its time.
-// steps is for what lies between: nodes that are told of news ask each other at most every 50 ms.
+// All nodes learn of the order within a round, and later of the sentence within another. The victim asks all nodes for
+// their consent when their answers count (watchdog.orderAsk), and they answer within a round. The death is proven when
+// the time of the sentence has passed. steps is the time for what lies between: nodes that hear of news ask each other
+// at most every 50 ms.
 //
-// Where nobody is told of news, news comes with samples. Each peer is once in each permutation of the samples, so that a node asks
-// it again after 2 (n - 1) - 1 of them at the latest, on one network (pass). The order takes a pass to the victim. That lives for
-// its timeout and what the watchdog is late by; who has not asked it by then, misses it, and has it from two others after another
-// pass. A member that has not said anything else for MaxAge, and saw the victim then, holds FENCED up as long as the sentence does, or
-// longer, and a pass from when that is told.
+// When nodes do not announce news, it spreads only with samples. Each peer occurs once in each permutation of the
+// samples, so a node asks it again after at most 2 (n - 1) - 1 samples, on one network (a pass). The order reaches the
+// victim within a pass. The victim then lives for its timeout and the time by which its watchdog is late. A node that
+// has not asked it by then misses the sentence, and hears of it from two others after another pass. FENCED may also
+// wait for a member that saw the victim last and has made no other statement for MaxAge: it waits as long as the
+// sentence takes, or MaxAge if that is longer, and another pass.
 func orderTimes(s *Schedule) (condemned, fenced time.Duration) {
 	const asks, steps, timeout, late = 550 * time.Millisecond, 200 * time.Millisecond, time.Second, 500 * time.Millisecond
 	params, others := netgossip.Tune(s.Nodes), s.Nodes-1
@@ -36,8 +38,8 @@ func orderTimes(s *Schedule) (condemned, fenced time.Duration) {
 	return condemned, condemned + timeout + late + pass + max(netgossip.SentenceBound(timeout), s.timing().maxAge) + steps
 }
 
-// A node that is ordered to end is reset, and all others say FENCED by its sentence: with a LUN and without, on one network and
-// where all are needed, and in a group of twelve.
+// A node that is ordered to end is reset, and all others report FENCED because of its sentence. This holds with and
+// without a LUN, with one network, where all networks are needed, and in a group of twelve.
 func TestOrderedNodeIsFenced(t *testing.T) {
 	for name, s := range map[string]Schedule{
 		"three, a LUN":            group(3, wide, fence(1, 0)),
@@ -55,7 +57,8 @@ func TestOrderedNodeIsFenced(t *testing.T) {
 	}
 }
 
-// Guard: where nobody is told of news orders come to their end as well, in half of the cases in half of the time that they may take.
+// Guard: orders also come to their end when nodes do not announce news. Half of them do so in half of the time that
+// they may take.
 func TestOrdersWithoutNewsAreFast(t *testing.T) {
 	s := group(12, func(s *Schedule) { wide(s); s.Quiet = true }, fence(4, 7))
 	var took []time.Duration
@@ -64,11 +67,11 @@ func TestOrdersWithoutNewsAreFast(t *testing.T) {
 	}
 	slices.Sort(took)
 	if _, most := orderTimes(&s); took[len(took)/2] > most/2 {
-		t.Errorf("FENCED after %v in the median, of at most %v", took, most)
+		t.Errorf("FENCED after %v in the median, and %v are allowed", took, most)
 	}
 }
 
-// ordered runs a schedule whose last event is an order, and returns after what time the last one has said FENCED.
+// ordered runs a schedule whose last event is an order, and returns the time until the last node has reported FENCED.
 func ordered(t *testing.T, s Schedule) time.Duration {
 	t.Helper()
 	e := s.Events[len(s.Events)-1]
@@ -76,19 +79,20 @@ func ordered(t *testing.T, s Schedule) time.Duration {
 	what := "FENCED " + nodeName(e.Nodes[1]) + " PROOF_SENTENCE"
 	from := e.At - healthyFor
 	condemned, fenced := said(t, r, "obeys a fence order")-from, saidLast(t, r, what)-from
-	t.Logf("condemned after %v, FENCED after %v to %v, said by %d", condemned, said(t, r, what)-from, fenced, sayers(r, what))
+	t.Logf("condemned after %v, FENCED after %v to %v, reported by %d", condemned, said(t, r, what)-from, fenced, sayers(r, what))
 	mostCondemned, mostFenced := orderTimes(&s)
 	if len(r.Violations) > 0 || r.Resets != 1 || r.Orders != 1 || sayers(r, what) != s.Nodes-1 || condemned > mostCondemned || fenced > mostFenced {
 		t.Errorf("%d resets, %d orders obeyed; condemned within %v, FENCED within %v at most\n%s", r.Resets, r.Orders, mostCondemned, mostFenced, Explain(s, r))
 	}
-	// Where news comes late the one who orders may have lost its patience.
+	// When news comes late, the operator's agent may already have given up waiting.
 	if !s.Quiet && said(t, r, "the order that "+nodeName(e.Nodes[1])+" ends is obeyed") == 0 {
-		t.Errorf("the operator is not told that it is obeyed\n%s", Explain(s, r))
+		t.Errorf("the operator is not told that the order is obeyed\n%s", Explain(s, r))
 	}
 	return fenced
 }
 
-// Guard: of two that are ordered at once, of each other or of two others, one ends, and none costs quorum.
+// Guard: when two nodes are ordered to end at once, by each other or by two others, only one ends, and quorum is not
+// lost.
 func TestOrdersAtOnceOfWholeAgents(t *testing.T) {
 	for name, s := range map[string]Schedule{
 		"each other":            group(5, wide, fence(0, 1), fence(1, 0)),
@@ -106,7 +110,7 @@ func TestOrdersAtOnceOfWholeAgents(t *testing.T) {
 	}
 }
 
-// Guard: what keeps a node from being ended; an operator is told why.
+// Guard: the reasons for which an order is refused, and which the operator is told.
 func TestOrdersOfWholeAgentsComeToNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		s      Schedule
@@ -143,6 +147,6 @@ func TestRandomSchedulesGiveOrders(t *testing.T) {
 		}
 	}
 	if orders < 200 {
-		t.Errorf("400 schedules give %d orders", orders)
+		t.Errorf("400 schedules contain %d orders", orders)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A list that somebody has edited in some files and that is not taken up, since others lack it, does not keep a node that is cut off from
-// saying when it is dead: it promises nothing, and nobody counts by it. It was so whether those who lost had it or those who live.
+// Somebody has edited the list in some files, and no agent takes it up, because others lack it. Such a list does not
+// keep a node that is cut off from announcing when it will be dead: it promises nothing, and nobody counts by it. It
+// used to do so, whether the losing nodes or the surviving ones had it.
 func TestPendingListKeepsNoSentence(t *testing.T) {
-	for name, told := range map[string][]int{"where it is lost": {0}, "where it lives": {1, 2}, "at one of those who live": {2}} {
+	for name, told := range map[string][]int{"in the half that loses": {0}, "where it lives": {1, 2}, "at one of those who live": {2}} {
 		s := group(4, wide, split([]int{0}, []int{1, 2}))
 		s.Members = []int{0, 1, 2}
 		s.Events = append([]Event{{At: healthyFor - 10*time.Second, Kind: NewMembers, Nodes: []int{0, 1}, Parts: [][]int{told}}}, s.Events...)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// heardOf lists, in order, what subscribers on a node were told about a member.
+// heardOf lists, in order, the events about a member that subscribers on a node received.
 func heardOf(r *Result, node, member string) (out []string) {
 	for _, l := range r.Timeline {
 		who, said, ok := strings.Cut(l, "tells subscribers: ")
@@ -18,8 +18,8 @@ func heardOf(r *Result, node, member string) (out []string) {
 	return out
 }
 
-// With onQuorumLoss: exclude nodes that have lost the quorum live on, and their own subscribers see them leave, as
-// those of the majority do; after the heal they are back everywhere.
+// With onQuorumLoss: exclude, nodes that have lost quorum keep running. Their own subscribers see them leave, like
+// those of the majority. After the heal they are back everywhere.
 func TestExcludedNodesLiveOn(t *testing.T) {
 	s := group(5, func(s *Schedule) { s.LUN, s.OnLoss = false, "exclude" },
 		split([]int{0, 1}, []int{2, 3, 4}), at(25*time.Second, Event{Kind: Look, Nodes: []int{0, 2}}), at(30*time.Second, Event{Kind: Heal}))
@@ -29,11 +29,11 @@ func TestExcludedNodesLiveOn(t *testing.T) {
 	}
 	for _, c := range []struct{ node, member string }{{"n1", "n1"}, {"n2", "n2"}, {"n3", "n1"}, {"n4", "n1"}, {"n5", "n2"}} {
 		if got := heardOf(r, c.node, c.member); len(got) < 2 || !slices.Equal(got[len(got)-2:], []string{"LEFT", "JOIN"}) {
-			t.Errorf("%s told of %s: %v, want LEFT and JOIN last\n%s", c.node, c.member, got, Explain(s, r))
+			t.Errorf("%s received about %s: %v, want LEFT and JOIN last\n%s", c.node, c.member, got, Explain(s, r))
 		}
 	}
 	if got := heardOf(r, "n3", "n3"); slices.Contains(got, "LEFT") {
-		t.Errorf("n3 has quorum, and told of itself: %v", got)
+		t.Errorf("n3 has quorum, and its subscribers received about it: %v", got)
 	}
 	for _, look := range r.Looks {
 		v, w := look.Status.GetVerdict(), look.Status.GetWatchdog()
@@ -43,8 +43,8 @@ func TestExcludedNodesLiveOn(t *testing.T) {
 	}
 }
 
-// When the list of members grows the gossip goes on with the parameters of the new number, and nobody is reset or LEFT
-// meanwhile.
+// When the list of members grows, the gossip continues with the parameters for the new number, and no node is reset or
+// LEFT in the meantime.
 func TestGossipIsRetunedWhenTheGroupGrows(t *testing.T) {
 	var all []int
 	for i := range 12 {
@@ -75,7 +75,8 @@ func TestGossipIsRetunedWhenTheGroupGrows(t *testing.T) {
 	}
 }
 
-// An event says on which network the member was lost or found last: that one changed what is published.
+// An event names the network on which the member was last lost or found, because that loss or find changed what is
+// published.
 func TestEventsNameTheNetwork(t *testing.T) {
 	one := Event{Kind: Split, Parts: [][]int{{0}, {1, 2}}, Networks: []int{1}}
 	s := group(3, noLUN, one, at(10*time.Second, Event{Kind: Split, Parts: [][]int{{0}, {1, 2}}, Networks: []int{0}}), at(25*time.Second, Event{Kind: Heal}))

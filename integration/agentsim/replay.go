@@ -16,8 +16,8 @@ import (
 // replayer is an attacker on every wire that records what passes and sends it again: any packet or stream of any node,
 // to any node, at any time. With a key in use it cannot read or create any, and sometimes changes the version byte.
 //
-// Frames that are older than D_max pass every cut. Younger ones pass only where the links allow it: passing them on
-// through a cut would not be a replay, but a wire, by which two nodes really hear each other.
+// Frames that are older than D_max pass every cut. Younger ones pass only where the links allow it. To carry them
+// through a cut would not be a replay but a wire, over which two nodes really hear each other.
 type replayer struct {
 	w    *world
 	rng  *rand.Rand
@@ -32,15 +32,15 @@ type recorded struct {
 }
 
 const (
-	// replayPace is the pause between two replays on a network, and replayStreams how many of them are of packets
-	// until one is of a stream.
+	// replayPace is the pause between two replays on a network. After replayStreams replays of packets comes one of a
+	// stream.
 	replayPace, replayStreams = 40 * time.Millisecond, 50
-	// replayKeeps is how many frames of a network are kept. Later ones replace random ones.
+	// replayKeeps is the number of frames of a network that are kept. Later frames replace random ones.
 	replayKeeps = 4000
 	keyFileName = "gossip.keys"
 )
 
-// drawReplay makes a third of the groups attacked, half of those with a key.
+// drawReplay lets an attacker replay traffic in a third of the groups; half of these use a key.
 func (s *Schedule) drawReplay() {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x2e91a7))
 	s.Replay = rng.IntN(3) == 0
@@ -84,7 +84,7 @@ func (w *world) parted(network, from, to int) bool {
 	return w.cut[network][from][to] || !w.machines[from].carrier[network] || !w.machines[to].carrier[network]
 }
 
-// keep records a frame, so that every frame that has ever passed has the same chance to be kept.
+// keep records a frame. Every frame that has ever passed has the same chance of being kept.
 func (r *replayer) keep(network int, f netgossiptest.Frame) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *replayer) keep(network int, f netgossiptest.Frame) {
 	}
 }
 
-// send sends one frame again. A stream is looked for, and may not be found.
+// send replays one frame. It looks for a stream if asked to, and may find none.
 func (r *replayer) send(network int, stream bool) {
 	r.mu.Lock()
 	var f recorded

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fencedAt is when n1 was reset, when the last of some nodes said that it is dead, and how many did.
+// fencedAt returns when n1 was reset, when the last node reported its death, and how many nodes did.
 func fencedAt(r *Result) (reset, last time.Duration, sayers int) {
 	said := map[string]bool{}
 	for _, l := range r.Timeline {
@@ -28,9 +28,9 @@ func fencedAt(r *Result) (reset, last time.Duration, sayers int) {
 	return reset, last, len(said)
 }
 
-// Somebody who sends again what a dead node sent can show that it lived until its reset, where nobody could
-// hear it. From then on the proof of its death takes as long as it does from the last word of a node that
-// falls silent, and D_max at most: what the last answers were on their way.
+// By replaying what a dead node sent, an attacker can prove that the node lived until its reset where nobody could hear
+// it. The proof of its death then takes as long as after the last message of a node that falls silent. D_max is added
+// at most, because that is how old the last answers can be.
 func TestReplayDoesNotHoldUpFenced(t *testing.T) {
 	attacked := func(replay, key bool) (reset, fenced time.Duration) {
 		s := group(5, func(s *Schedule) {
@@ -39,18 +39,18 @@ func TestReplayDoesNotHoldUpFenced(t *testing.T) {
 		r := run(t, s)
 		reset, last, sayers := fencedAt(r)
 		if len(r.Violations) > 0 || sayers != 4 || r.Resets != 1 {
-			t.Errorf("replay %v, key %v: %d resets, %d nodes say FENCED\n%s", replay, key, r.Resets, sayers, Explain(s, r))
+			t.Errorf("replay %v, key %v: %d resets, %d nodes report FENCED\n%s", replay, key, r.Resets, sayers, Explain(s, r))
 		}
 		return reset, last
 	}
 	_, fenced := attacked(false, false)
-	plain := fenced - healthyFor // it falls silent with the split
+	plain := fenced - healthyFor // the node falls silent when the split begins
 	for _, key := range []bool{false, true} {
 		reset, fenced := attacked(true, key)
 		took := fenced - reset
-		t.Logf("key %v: FENCED %v after the reset, without the attacker %v after the last word", key, took, plain)
+		t.Logf("key %v: FENCED %v after the reset, without the attacker %v after the last message", key, took, plain)
 		if limit := (&Schedule{Nodes: 5, Networks: 2, OnLoss: "fence", Watchdog: 6 * time.Second, Feed: time.Second}).timing().maxAge; took > plain+limit {
-			t.Errorf("key %v: the attacker held FENCED up by %v", key, took-plain)
+			t.Errorf("key %v: the attacker delayed FENCED by %v", key, took-plain)
 		}
 	}
 }

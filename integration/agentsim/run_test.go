@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
-// number is an environment variable, or a default.
+// number returns the value of an environment variable, or a default.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -29,11 +29,11 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both. Many are played in as many processes
-// as there are processors.
+// This test plays AGENTSIM_RUNS schedules from AGENTSIM_SEED on; make agentsim sets both variables. If there are many,
+// it uses as many processes as there are processors.
 func TestRandomSchedules(t *testing.T) { play(t, Random, 20) }
 
-// The same with groups in which random samples are taken, and claims are asked for.
+// This test does the same with groups in which nodes take random samples and ask for claims.
 func TestRandomSchedulesOfSampledGroups(t *testing.T) { play(t, Sampled, 2) }
 
 func play(t *testing.T, made func(seed uint64) Schedule, runs uint64) {
@@ -76,11 +76,11 @@ func play(t *testing.T, made func(seed uint64) Schedule, runs uint64) {
 		runs, seed, virtual.Round(time.Second), time.Since(began).Round(time.Second), sum.Feeds, sum.Resets, sum.Events, sum.Deaths, sum.Ties, sum.Orders, strings.Join(list, ", "))
 }
 
-// oneOfMany is set for the processes of playIn.
+// oneOfMany names the variable that is set for the processes of playIn.
 const oneOfMany = "AGENTSIM_ONE_OF_MANY"
 
-// playIn plays the schedules in so many processes, each of which takes one processor. Each tells what it has
-// played; one that fails does not end the others.
+// playIn plays the schedules in several processes, each of which uses one processor. Each process prints what it has
+// played; if one fails, the others continue.
 func playIn(t *testing.T, jobs, seed, runs uint64) {
 	outputs, errs := make([][]byte, jobs), make([]error, jobs)
 	var all sync.WaitGroup

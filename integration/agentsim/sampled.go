@@ -12,13 +12,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// longAge is a D_max so long that few samples a second are needed.
+// longAge is a D_max that is so long that a few samples a second are enough.
 const longAge = 40 * time.Second
 
 // Sampled creates a schedule of a group that is large enough for random samples. On two networks nodes ask some of
-// their peers, and no node tells the others that there is news. So most statements are old, as in a group of a
-// thousand, and a node that lacks claims of a death has to ask for them. In half of the groups no node condemns itself,
-// so that deaths are proven by time; nodes that are reset are away for long, so that there is time for that.
+// their peers, and no node tells the others that there is news. Most statements are therefore old, as in a group of a
+// thousand, and a node that lacks claims about a death has to ask for them. In half of the groups no node condemns
+// itself, so that deaths are proven by time. Nodes that are reset stay away for long enough for that.
 func Sampled(seed uint64) Schedule {
 	s := draw(seed, 9, 10, 11, 12, 13)
 	rng := rand.New(rand.NewPCG(seed, 0x5a3))
@@ -35,7 +35,7 @@ func Sampled(seed uint64) Schedule {
 	return s
 }
 
-// selfFence is what the configuration says of sentences.
+// selfFence returns the value of watchdog.selfFence in the configuration.
 func (s *Schedule) selfFence() string {
 	switch {
 	case s.NoSentence:
@@ -46,16 +46,16 @@ func (s *Schedule) selfFence() string {
 	return "quorum"
 }
 
-// Offsets in a packet of memberlist's.
+// These are offsets in a packet of memberlist.
 const (
 	labelHeader = 244 // a length and the label follow
 	userMessage = 8
-	withSum     = 12 // an IEEE checksum of the rest follows
+	withSum     = 12 // an IEEE checksum of the rest comes next
 	sumSize     = 4
 )
 
-// withoutNews removes from a packet what tells its receiver to ask for the sender's statement. Other packets than
-// questions of the evidence protocol stay as they are.
+// withoutNews removes from a packet the mark that makes its receiver ask for the sender's statement. Packets other than
+// questions of the evidence protocol are not changed.
 func withoutNews(b []byte) []byte {
 	at := 0
 	if len(b) > 2 && b[0] == labelHeader {

@@ -7,9 +7,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Guard: the inquiry, in whole agents. Of twelve nodes on two networks each asks few random samples, and nobody is told of news: its
-// statements of most are older than claims may be. One node that is cut off is proven dead by time by all others all the same, within
-// seconds of the earliest moment. Without the inquiry only some of them had proven it then.
+// Guard: the inquiry, in whole agents. Each of twelve nodes on two networks asks few random samples, and no node
+// announces news. Its statements from most nodes are therefore older than claims may be. One node is cut off, and all
+// others still prove its death by time, within seconds of the earliest moment. Without the inquiry only some of them
+// did.
 func TestSampledGroupProvesByTime(t *testing.T) {
 	const nodes = 12
 	var others []int

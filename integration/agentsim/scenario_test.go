@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// group is a healthy group; what happens begins after healthyFor.
+// group is a healthy group; the events begin after healthyFor.
 func group(nodes int, change func(*Schedule), events ...Event) Schedule {
 	s := Schedule{
 		Seed: uint64(nodes), Nodes: nodes, Networks: 2, LUN: true, OnLoss: "fence",
@@ -34,7 +34,7 @@ func at(d time.Duration, e Event) Event {
 
 func noLUN(s *Schedule) { s.LUN = false }
 
-// first begins with these members and without LUN.
+// first makes these nodes the initial members, without a LUN.
 func first(members ...int) func(*Schedule) {
 	return func(s *Schedule) { s.Members, s.LUN = members, false }
 }
@@ -43,7 +43,8 @@ func newMembers(list []int, told ...int) Event {
 	return Event{Kind: NewMembers, Nodes: list, Parts: [][]int{told}}
 }
 
-// A failing property ends the run; resets is what must be on top of that, -1 if it is open.
+// Each scenario fails if a property is broken. resets is the number of resets that must also be seen; -1 allows any
+// number.
 var scenarios = []struct {
 	name   string
 	s      Schedule
@@ -52,7 +53,7 @@ var scenarios = []struct {
 }{
 	{"equal split of four", group(4, nil, split([]int{0, 1}, []int{2, 3})), 2, 1},
 	{"equal split of two", group(2, nil, split([]int{0}, []int{1})), -1, 1},
-	{"equal split of six, one half reaches the API", group(6, func(s *Schedule) { s.API = true },
+	{"equal split of six, one half reaches the API server", group(6, func(s *Schedule) { s.API = true },
 		Event{Kind: APIDown, Nodes: []int{0, 2, 4}}, at(30*time.Second, split([]int{0, 2, 4}, []int{1, 3, 5}))), -1, 1},
 	{"equal split, LUN lost for one half", group(4, nil,
 		Event{Kind: LUNError, Nodes: []int{0, 1}, Share: 1}, at(10*time.Second, split([]int{0, 1}, []int{2, 3}))), -1, 0},
@@ -80,7 +81,7 @@ var scenarios = []struct {
 	{"another list in one part, the old one in the other", group(5, first(0, 1, 2),
 		split([]int{0, 1}, []int{2, 3, 4}), newMembers([]int{2, 3, 4}, 2)), -1, 0},
 
-	// Calm: none of these resets anybody.
+	// Calm: none of these resets a node.
 	{"calm: one network is cut", group(4, nil, Event{Kind: Split, Parts: [][]int{{0, 1}, {2, 3}}, Networks: []int{0}}), 0, 0},
 	{"calm: one network has no carrier", group(4, nil, Event{Kind: Carrier, Nodes: []int{0, 1, 2, 3}, Networks: []int{1}}), 0, 0},
 	{"calm: the LUN is lost for all", group(4, nil, Event{Kind: LUNError, Nodes: []int{0, 1, 2, 3}, Share: 1}), 0, 0},
@@ -96,7 +97,7 @@ var scenarios = []struct {
 	{"calm: a short cut of everything", group(4, nil, split([]int{0}, []int{1}, []int{2}, []int{3}), at(3*time.Second, Event{Kind: Heal})), 0, 0},
 }
 
-// A proof of death comes, and from all that live, once the horizon of the dead has passed.
+// Every node that lives proves the death once the dead node's horizon has passed.
 func TestDeathsAreProven(t *testing.T) {
 	for name, s := range map[string]Schedule{
 		"cut off":                    group(5, noLUN, split([]int{0}, []int{1, 2, 3, 4})),
@@ -114,7 +115,7 @@ func TestDeathsAreProven(t *testing.T) {
 	}
 }
 
-// The list of members changes while agents run, and resets nobody but those that are cut off.
+// The list of members changes while agents run, and only nodes that are cut off are reset.
 func TestMembersChange(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -126,22 +127,22 @@ func TestMembersChange(t *testing.T) {
 		{"one for another, LUN", group(5, func(s *Schedule) { s.Members = []int{0, 1, 2, 3} }, newMembers([]int{1, 2, 3, 4}, 0, 1, 2, 3)), 0, 1},
 		{"told to one, which waits for the others", group(4, first(0, 1, 2), newMembers([]int{0, 1, 2, 3}, 1)), 0, 0},
 		{"one is killed", group(5, first(0, 1, 2, 3), Event{Kind: Kill, Nodes: []int{3}}, newMembers([]int{0, 1, 2, 4}, 0, 1, 2)), 1, 1},
-		// Shortened from a random schedule: the next list was held up by who lacked the one before.
+		// This is shortened from a random schedule: nodes that lacked the previous list held up the next one.
 		{"one has missed a list", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
 			at(20*time.Second, Event{Kind: Heal}), at(25*time.Second, newMembers([]int{0, 1, 2}, 0, 1, 2))), 1, 2},
-		// Shortened from seed 60455: one half of two lives by its grant, the other starts again with a
-		// node that only the next list has. These two must not put it into force.
+		// This is shortened from seed 60455: one half of two lives by its grant, and the other starts again together
+		// with a node that only the next list contains. These two must not put that list into force.
 		{"half and one that is to be added", group(3, func(s *Schedule) { s.Members = []int{0, 1} }, split([]int{0}, []int{1, 2}),
 			at(7*time.Second, newMembers([]int{0, 1, 2}, 1, 2))), 1, 0},
-		// Shortened from seed 70228: what one was told of, it stored while it was alone, and went by after its
-		// reset. Nobody else had ever heard of it, and nobody counted that node again.
+		// This is shortened from seed 70228: a node stored a list while it was alone, and used it after its reset.
+		// Nobody else had ever heard of the list, and nobody counted that node again.
 		{"told to one that is then alone", group(4, first(0, 1, 2), newMembers([]int{1, 2}, 1), at(5*time.Second, split([]int{1}, []int{0, 2, 3})),
 			at(30*time.Second, Event{Kind: Heal})), 1, 0},
-		// The second list is in no file of the third machine, and the first is in none that it could read.
+		// The second list is in no file of the third machine, and the first list is in none that it could read.
 		{"one was never told", group(3, noLUN, split([]int{0, 1}, []int{2}), at(3*time.Second, newMembers([]int{0, 1, 2}, 0, 1)),
 			at(25*time.Second, Event{Kind: Kill, Nodes: []int{1}}), at(26*time.Second, Event{Kind: Heal})), 2, 1},
-		// Shortened from seed 31030: the first change adds more nodes than the list has, and those have gone on to the
-		// second list when the old ones need them. Nobody had quorum again.
+		// This is shortened from seed 31030: the first change adds more nodes than the list has, and these have moved
+		// on to the second list when the old nodes need them. Nobody regained quorum.
 		{"a second change while split", group(4, func(s *Schedule) {
 			s.Members, s.LUN, s.AllNetworks, s.Reboot = []int{1, 3}, false, true, 13*time.Second
 		},
@@ -171,8 +172,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// A planned restart that takes longer than evidence lasts is LEFT by nobody, while a crash that
-// does is LEFT by all others.
+// No node reports LEFT for a planned restart that takes longer than evidence lasts. All others report it for a crash
+// that takes as long.
 func TestPlannedRestartIsNoLeft(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -193,8 +194,8 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 	}
 }
 
-// After a heal memberlist goes on to declare dead whom it suspected before. A peer that has answered
-// since then, and is published, is not LEFT for it. The cuts end around the time of the longest suspicion.
+// After a heal memberlist goes on to declare nodes dead that it suspected before. A peer that has answered since then,
+// and is published, does not become LEFT because of that. The cuts end around the time of the longest suspicion.
 func TestHealedPeersAreNotLeftAgain(t *testing.T) {
 	heals := 24
 	if testing.Short() {

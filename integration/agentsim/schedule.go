@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Schedule is one run: a group, and what happens to it.
+// Schedule is one run: a group and the events that happen to it.
 type Schedule struct {
 	Seed        uint64
 	Nodes       int
@@ -20,26 +20,26 @@ type Schedule struct {
 	API         bool     // the API server is asked for its preference; without LUN it decides alone
 	Lease       bool     // a Lease of the API server decides; API must be set, too
 	OnLoss      string   // fence, wait
-	Mixed       breaking // how the first half of the nodes breaks ties, from the beginning
+	Mixed       breaking // how the first half of the nodes breaks ties from the beginning
 	Members     []int    // the first list of members; nil: all
 	Watchdog    time.Duration
 	Feed        time.Duration
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
-	Late        string        // the driver of watchdogs on nodes with an even index, which fires as late as it is known to; empty: one that keeps to its timeout
-	Reboot      time.Duration // from the reset to the start of the agent
+	Late        string        // the driver of watchdogs on nodes with an even index, which fires late as documented; empty: one that keeps its timeout
+	Reboot      time.Duration // the time from the reset to the start of the agent
 	DryRun      bool          // driver none
-	SlowClose   time.Duration // that the sockets of an agent that stops take to close
+	SlowClose   time.Duration // the time that an agent that stops needs to close its sockets
 	NoWayOut    bool          // watchdogs that cannot be disarmed
-	Hides       bool          // what a watchdog counts down cannot be seen without opening it
+	Hides       bool          // the countdown of a watchdog cannot be seen without opening it
 	NoSentence  bool          // watchdog.selfFence: none
-	Quiet       bool          // nobody is told that there is news; without Key
-	MaxAge      time.Duration // D_max, without Key; 0: the default
-	Replay      bool          // somebody sends again what was sent at any time
+	Quiet       bool          // no node announces news; not with Key
+	MaxAge      time.Duration // D_max; 0: the default; not with Key
+	Replay      bool          // an attacker replays traffic at any time
 	Key         bool          // the gossip is encrypted
-	Before      int           // this many nodes, the first ones, have lun.hold: false, as agents from before there was that key
-	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another mode is not judged: the checker judges by the networks
-	LUNLoss     bool          // watchdog.selfFence: quorum-or-lun; with LUNMode and
-	Unjudged    bool          // it is looked at only: nothing that happens is a violation
+	Before      int           // this many nodes, the first ones, have lun.hold: false, like agents from before that key existed
+	LUNMode     string        // lun.mode; empty: tiebreaker. The checker judges by the networks, and so judges no schedule with another mode
+	LUNLoss     bool          // watchdog.selfFence: quorum-or-lun; with LUNMode
+	Unjudged    bool          // the run is only observed: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
 }
@@ -51,34 +51,34 @@ const (
 	Nothing     Kind = iota
 	Split            // the parts cannot reach each other on Networks
 	OneWay           // Nodes[0] does not reach Nodes[1] on Networks
-	Heal             // of all cuts, losses and delays
+	Heal             // ends all cuts, losses and delays
 	Loss             // Share of all packets is lost
 	Delay            // packets take up to Span
 	Carrier          // Nodes lose carrier on Networks
-	CarrierBack      // of everybody
+	CarrierBack      // everybody has carrier again
 	Kill             // SIGKILL
-	Start            // every agent that does not run
-	Restart          // SIGKILL and at once a new agent
+	Start            // starts every agent that does not run
+	Restart          // SIGKILL, and a new agent at once
 	Upgrade          // SIGTERM, and a new agent after Span
 	Freeze           // SIGSTOP, for Span
 	Suspend          // the same for the machine with its networks
 	HangLoop         // the deciding loop of Nodes hangs for Span, and everything else goes on
-	LUNHang          // operations of Nodes hang
+	LUNHang          // operations of Nodes on the LUN hang
 	LUNError         // Share of the operations of Nodes fails
 	LUNReadOnly      // writes of Nodes fail
 	LUNSlow          // operations of Nodes take up to Span, and Share of it at least
-	LUNBack          // for everybody; what hung lands, fails, or both
-	APIDown          // of Nodes: refuses or is slow
-	APIBack          // of everybody
-	NewMembers       // the list of members is Nodes, as the files of Parts[0] and of those added say
-	Disable          // the disable files of Nodes are made
+	LUNBack          // the LUN is back for everybody; operations that hung land, fail, or both
+	APIDown          // for Nodes the API server refuses or is slow
+	APIBack          // everybody reaches the API server again
+	NewMembers       // the list of members is Nodes, in the files of Parts[0] and of the nodes that are added
+	Disable          // the disable files of Nodes are created
 	Enable           // and removed
 	FeedFails        // the watchdogs of Nodes refuse to be fed
 	Look             // the agents of Nodes are asked for their status
-	Reconfigure      // the agents of Nodes break ties by breaking(Pick) from a restart on: a kill, or a planned one that takes Span
-	PowerOff         // of Nodes, without a word, for good
+	Reconfigure      // the agents of Nodes break ties by breaking(Pick) after a restart: a kill, or a planned one that takes Span
+	PowerOff         // Nodes lose power for good, without a message
 	Confirm          // an operator on Nodes[0] reports that Nodes[1] is dead
-	Fence            // an operator on Nodes[0] orders that Nodes[1] ends
+	Fence            // an operator on Nodes[0] orders Nodes[1] to end
 )
 
 var kindNames = [...]string{
@@ -99,11 +99,11 @@ type Event struct {
 	Networks []int
 	Span     time.Duration
 	Share    float64
-	Pick     int // among the outcomes of what hung
+	Pick     int // chooses among the outcomes of what hung
 }
 
-// times are the terms of the published horizon. With samples, maxAge is longer than D_max: random samples may be
-// answered although too many peers are gone.
+// times are the terms of the published horizon. With samples, maxAge is longer than D_max, because a sample may still
+// be answered when too many peers are gone.
 type times struct {
 	maxAge, arbitrate, grant, feed, watchdog time.Duration
 	dead                                     time.Duration // T_dead after an equal split
@@ -115,7 +115,7 @@ func (s *Schedule) timing() times {
 	return times{b.MaxAge + b.Sampling, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
-// latest is how long after a feed the last of the watchdogs fires.
+// latest is the longest time after a feed at which any of the watchdogs fires.
 func (s *Schedule) latest() time.Duration { return max(measuredOf(s.Late).Latest(s.Watchdog), s.Odd) }
 
 // driver is the name of a node's watchdog driver.
@@ -151,7 +151,7 @@ func nodeIndex(name string) int {
 	return i - 1
 }
 
-// Settings of the agents that do not matter to the schedule: they are only shown in a status.
+// These settings of the agents do not matter to the schedule: they only appear in a status.
 const (
 	clusterName  = "prod"
 	groupName    = "storage"
@@ -168,8 +168,7 @@ func disablePath(dir string, node int) string {
 	return filepath.Join(dir, nodeName(node)+".disable")
 }
 
-// yaml is the configuration file of one node's agent, with a list of members. What the agent
-// remembers is in dir.
+// yaml returns the configuration file of one node's agent, with a list of members. The agent stores its data in dir.
 func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks breaking) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster: "+clusterName+"\nnodeName: %s\nnodeGroup: "+groupName+"\nmembers:\n  source: static\n  epoch: %d\n  cacheFile: %s\n  static:\n",
@@ -253,7 +252,7 @@ func (s *Schedule) describe() string {
 	}
 	switch {
 	case s.Replay && s.Key:
-		attack += ", replayed with a key in use"
+		attack += ", replayed although a key is in use"
 	case s.Replay:
 		attack += ", replayed"
 	}
@@ -278,7 +277,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 		Watchdog: 6 * time.Second, Feed: time.Second, Reboot: time.Duration(4+rng.IntN(20)) * time.Second,
 	}
 	s.AllNetworks = s.Networks > 1 && rng.IntN(4) == 0
-	s.API = s.API && s.LUN // alone it lets both halves live, by design
+	s.API = s.API && s.LUN // without a LUN the API server lets both halves live, by design
 	if rng.IntN(10) == 0 {
 		s.OnLoss = "wait"
 	}
@@ -303,7 +302,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 		s.Events = append(s.Events, e)
 		at += time.Second + time.Duration(rng.Int64N(int64(18*time.Second)))
 		if e.Kind == Split && rng.IntN(2) == 0 {
-			at += 27 * time.Second // T_dead, and then some
+			at += 27 * time.Second // more than T_dead
 		}
 	}
 	s.End = at + 15*time.Second
@@ -316,7 +315,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 }
 
 // silence adds outages of all networks to half of the groups with a LUN. In a fifth of all groups some nodes, or all,
-// have agents that know no hold.
+// have agents that do not know lun.hold.
 func (s *Schedule) silence(rng *rand.Rand) {
 	if rng.IntN(5) == 0 {
 		s.Before = 1 + rng.IntN(s.Nodes)
@@ -336,27 +335,27 @@ func (s *Schedule) silence(rng *rand.Rand) {
 	s.End = max(s.End, s.Events[len(s.Events)-1].At+15*time.Second)
 }
 
-// inOrder sorts the events after some were added, none of which is over before until.
+// inOrder sorts the events after some were added. None ends before until.
 func (s *Schedule) inOrder(until time.Duration) {
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	s.End = max(s.End, until)
 }
 
-// drawLease gives half of the groups without LUN a Lease.
+// drawLease gives a Lease to half of the groups without a LUN.
 func (s *Schedule) drawLease() {
 	if rng := rand.New(rand.NewPCG(s.Seed, 0x1ea5e)); !s.LUN && rng.IntN(2) == 0 {
 		s.API, s.Lease = true, true
 	}
 }
 
-// drawOdd gives a third of the groups watchdogs with two timeouts.
+// drawOdd gives watchdogs with two different timeouts to a third of the groups.
 func (s *Schedule) drawOdd() {
 	if rng := rand.New(rand.NewPCG(s.Seed, 0x0dd)); rng.IntN(3) == 0 {
 		s.Odd = time.Duration(4+rng.IntN(27)) * time.Second
 	}
 }
 
-// drawLate gives a quarter of the groups watchdogs that fire late.
+// drawLate gives watchdogs that fire late to a quarter of the groups.
 func (s *Schedule) drawLate() {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x17c0))
 	if drivers := []string{"iTCO_wdt", measuredDriver, "IB700 WDT"}; rng.IntN(4) == 0 {
@@ -364,8 +363,8 @@ func (s *Schedule) drawLate() {
 	}
 }
 
-// seasoned is how long a group with a Lease is left alone before the first write decides a split of it: the content of
-// the Lease must have been seen for its expiry.
+// seasoned is the time for which a group with a Lease is left alone before the first write can decide a split: the
+// Lease's content must have been seen for its expiry time.
 func (s *Schedule) seasoned() time.Duration {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
 	c.Watchdog.Timeout = s.latest()
@@ -416,7 +415,7 @@ func (d *dealer) event() Event {
 	return e
 }
 
-// halves draws an equal split on all networks, or the next thing to it.
+// halves draws an equal split on all networks, or a split that is almost equal.
 func (d *dealer) halves() Event {
 	p := d.rng.Perm(d.s.Nodes)
 	return Event{Kind: Split, Parts: [][]int{p[:d.s.Nodes/2], p[d.s.Nodes/2:]}, Networks: d.rng.Perm(d.s.Networks)}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// wide is the watchdog of the default configuration.
+// wide sets the watchdog of the default configuration.
 func wide(s *Schedule) { s.Watchdog, s.Feed, s.Reboot = 30*time.Second, 5*time.Second, time.Hour }
 
-// said is when a line of a run says a thing for the first time, counted from when things begin to happen; 0: never.
+// said returns when a line of a run first contains a text, counted from the first event; 0: never.
 func said(t *testing.T, r *Result, what string) time.Duration {
 	t.Helper()
 	return saidIn(t, slices.Values(r.Timeline), what)
 }
 
-// saidLast is the same for the last time.
+// saidLast returns when a line last contains a text.
 func saidLast(t *testing.T, r *Result, what string) time.Duration {
 	t.Helper()
 	lines := slices.Clone(r.Timeline)
@@ -40,7 +40,7 @@ func saidIn(t *testing.T, lines iter.Seq[string], what string) time.Duration {
 	return 0
 }
 
-// A node that is cut off condemns itself, and all others say FENCED some 13 s after the cut.
+// A node that is cut off condemns itself, and all others report FENCED about 13 s after the cut.
 func TestCutOffIsFencedBySentence(t *testing.T) {
 	for _, nodes := range []int{3, 5} {
 		others := make([]int, 0, nodes)
@@ -57,7 +57,7 @@ func TestCutOffIsFencedBySentence(t *testing.T) {
 	}
 }
 
-// The half of a split that has lost does, too.
+// The losing half of a split condemns itself, too.
 func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	s := group(4, wide, split([]int{0, 1}, []int{2, 3}))
 	r := run(t, s)
@@ -68,8 +68,8 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	}
 }
 
-// A node that alone has lost the LUN condemns itself where that is asked for, and tells it over the networks (E3). Where all have
-// lost it, nobody does.
+// A node that alone has lost the LUN condemns itself if configured to, and announces it over the networks (E3). When
+// all nodes have lost the LUN, none condemns itself.
 func TestLostLUNIsToldOverTheNetworks(t *testing.T) {
 	and := func(s *Schedule) { wide(s); s.LUNMode, s.LUNLoss = "and", true }
 	s := group(3, and, Event{Kind: LUNError, Nodes: []int{0}, Share: 1})
@@ -99,10 +99,10 @@ func TestShortCutsCondemnNobody(t *testing.T) {
 	}
 }
 
-// Guard: P2, P2'. The network comes back, or the agent is killed and started again, between any two steps of a sentence: the
-// node is reset once, and FENCED is said of no node that runs, which the checker judges.
+// Guard: P2, P2'. The network comes back, or the agent is killed and started again, between any two steps of a
+// sentence. The node is reset once. The checker verifies that no node is reported as FENCED while it runs.
 func TestNothingSavesACondemnedNode(t *testing.T) {
-	condemned := 9300 * time.Millisecond // in this run, as the first case shows
+	condemned := 9300 * time.Millisecond // when it condemns itself in this run, as the first case shows
 	for i, e := range []Event{{Kind: Heal}, {Kind: Restart, Nodes: []int{0}}, {Kind: Kill, Nodes: []int{0}}} {
 		for later := time.Duration(0); later <= 1200*time.Millisecond; later += 200 * time.Millisecond {
 			s := group(3, wide, split([]int{0}, []int{1, 2}), at(condemned+later, e), at(condemned+later+time.Second, Event{Kind: Heal}))
@@ -116,7 +116,7 @@ func TestNothingSavesACondemnedNode(t *testing.T) {
 	}
 }
 
-// Guard: P2'. The next agent cannot see what the kernel counts down. It waits, and arms nothing before the node is reset.
+// Guard: P2'. The next agent cannot see the kernel's countdown. It waits, and arms nothing before the node is reset.
 func TestNextAgentIsBlind(t *testing.T) {
 	for later := time.Duration(0); later <= 1200*time.Millisecond; later += 300 * time.Millisecond {
 		at9 := 9300*time.Millisecond + later

@@ -9,18 +9,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// breaking is how a machine's agent breaks ties, if not like all others in the schedule.
+// breaking is how a machine's agent breaks ties, if it differs from the others in the schedule.
 type breaking int
 
 const (
 	asAll      breaking = iota
 	otherLUN            // another LUN
 	clonedLUN           // a clone of the LUN, with the same superblock, under the same path
-	otherLease          // a Lease of another name
-	apiAlone            // reaching the API server
+	otherLease          // a Lease with another name
+	apiAlone            // whether it reaches the API server
 )
 
-var breakingNames = [...]string{"what all are given", "another LUN", "a clone of the LUN", "another Lease", "reaching the API server"}
+var breakingNames = [...]string{"the schedule's way", "another LUN", "a clone of the LUN", "another Lease", "reaching the API server"}
 
 func (b breaking) String() string { return breakingNames[b] }
 
@@ -33,7 +33,7 @@ func (b breaking) path() string {
 	return lunPathName
 }
 
-// formatLUNs makes the LUN, another one and a clone of the first.
+// formatLUNs formats the LUN, another one, and a clone of the first.
 func (w *world) formatLUNs() {
 	for _, b := range []breaking{asAll, otherLUN, clonedLUN} {
 		id := [16]byte{7}
@@ -50,7 +50,7 @@ func (w *world) formatLUNs() {
 	}
 }
 
-// lunOf is the LUN that a machine's path leads to. It needs mu.
+// lunOf returns the LUN to which a machine's path leads. The caller holds mu.
 func (m *machine) lunOf() *diskquorumtest.LUN {
 	if m.breaks == otherLUN || m.breaks == clonedLUN {
 		return m.w.luns[m.breaks]
@@ -58,10 +58,10 @@ func (m *machine) lunOf() *diskquorumtest.LUN {
 	return m.w.luns[asAll]
 }
 
-// WWID is the storage's name of the LUN.
+// WWID returns the identifier that the storage gives the LUN.
 func (c *lunClient) WWID() string { return fmt.Sprintf("naa.%d", c.breaks) }
 
-// reconfigure makes agents break ties in another way from their restart on, one after the other.
+// reconfigure makes agents break ties in another way after a restart, one agent after the other.
 func (w *world) reconfigure(e Event) {
 	for n, i := range e.Nodes {
 		m := w.machines[i]
@@ -81,7 +81,7 @@ func (w *world) reconfigure(e Event) {
 }
 
 // changeBreaking makes nodes of some groups break ties in another way from some moment on, and later in the first way
-// again; or some groups begin with two ways.
+// again. Other groups begin with two ways.
 func (s *Schedule) changeBreaking(rng *rand.Rand) {
 	if rng.IntN(5) > 0 || !s.oneHalf() {
 		return
@@ -113,8 +113,8 @@ func (s *Schedule) changeBreaking(rng *rand.Rand) {
 // reconfigurePause is the time between the restarts of two agents.
 const reconfigurePause = 3 * time.Second
 
-// way is how a machine's agent breaks ties: by its configuration when it began, whatever the file contains now. It
-// needs mu.
+// way returns how a machine's agent breaks ties: by the configuration with which it began, whatever the file contains
+// now. The caller holds mu.
 func (m *machine) way() breaking {
 	if m.proc != nil {
 		return m.proc.breaks
@@ -122,7 +122,7 @@ func (m *machine) way() breaking {
 	return m.breaks
 }
 
-// allAlike reports whether the agents of all machines break ties alike. It needs mu.
+// allAlike reports whether the agents of all machines break ties in the same way. The caller holds mu.
 func (w *world) allAlike() bool {
 	for _, m := range w.machines {
 		if m.way() != w.machines[0].way() {

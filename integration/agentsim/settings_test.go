@@ -9,9 +9,9 @@ func reconfigured(how breaking, nodes ...int) Event {
 	return Event{Kind: Reconfigure, Nodes: nodes, Pick: int(how)}
 }
 
-// Halves that break ties in two ways must not both live, neither at once nor after they were
-// all reset and have booted into the split. The checker looks for both; survivors says what is to
-// be left of the group, -1: it is open.
+// Halves that break ties in two different ways must not both live, neither at once nor after all nodes were reset and
+// have booted into the split. The checker looks for both. survivors is the number of nodes that must remain; -1 allows
+// any number.
 func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 	ours, theirs := []int{0, 1}, []int{2, 3}
 	halves := at(30*time.Second, split(ours, theirs))
@@ -30,11 +30,11 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 		{"two LUNs from the beginning", group(4, mixed(otherLUN), halves), 0},
 		{"a clone from the beginning", group(4, mixed(clonedLUN), halves), 0},
 		{"all move, and one half moves back", group(4, nil, reconfigured(otherLUN, 0, 1, 2, 3), at(30*time.Second, reconfigured(asAll, theirs...)), at(60*time.Second, split(ours, theirs))), 2},
-		// Whether those who move have won before or lost is drawn.
+		// It is random whether the nodes that move have won or lost before.
 		{"moved while cut off", group(4, nil, split(ours, theirs), at(20*time.Second, reconfigured(otherLUN, theirs...))), -1},
-		{"half of the group goes over to the API server", group(4, nil, reconfigured(apiAlone, ours...), halves), 2},
+		{"half of the group moves to the API server", group(4, nil, reconfigured(apiAlone, ours...), halves), 2},
 		{"two Leases from the beginning", seasoned(group(4, func(s *Schedule) { lease(s); s.Mixed = otherLease }, halves)), 0},
-		{"half of the group goes by another Lease", seasoned(group(4, lease, reconfigured(otherLease, ours...), halves)), 2},
+		{"half of the group uses another Lease", seasoned(group(4, lease, reconfigured(otherLease, ours...), halves)), 2},
 	} {
 		if testing.Short() && i%4 != 0 {
 			continue
@@ -49,7 +49,7 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 	}
 }
 
-// A group that has moved as a whole splits as before.
+// A group that has moved as a whole splits like before.
 func TestTieAfterAWholeGroupHasMoved(t *testing.T) {
 	s := group(4, nil, Event{Kind: Reconfigure, Nodes: []int{0, 1, 2, 3}, Pick: int(otherLUN), Span: 2 * time.Second}, at(60*time.Second, split([]int{0, 1}, []int{2, 3})))
 	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 2 || r.Ties != 1 {
@@ -57,15 +57,16 @@ func TestTieAfterAWholeGroupHasMoved(t *testing.T) {
 	}
 }
 
-// An agent keeps the configuration that it began with. Only then is it known what is to become of an equal split.
+// An agent keeps the configuration with which it began. The outcome of an equal split is known only if all agents began
+// with the same one.
 func TestWhatIsConfiguredIsNotYetInUse(t *testing.T) {
 	w := &world{machines: []*machine{{breaks: asAll}, {breaks: asAll}}}
 	w.machines[1].proc = &process{breaks: otherLUN}
 	if w.allAlike() {
-		t.Error("the files say the same, and one agent goes by the file before: taken to be alike")
+		t.Error("the files are alike, and one agent uses its previous file: allAlike reports true")
 	}
 	w.machines[1].proc.breaks, w.machines[1].breaks = asAll, otherLUN
 	if !w.allAlike() {
-		t.Error("all agents go by the same, and one file has changed since: not taken to be alike")
+		t.Error("all agents use the same settings, and one file has changed since: allAlike reports false")
 	}
 }

@@ -1,8 +1,7 @@
 package agentsim
 
-// Shrink drops events of a schedule that fails for as long as the rest still fails, within
-// so many attempts, and returns the shortest that did. A run is not replayed exactly, so
-// each step is tried twice before it is given up.
+// Shrink drops events of a failing schedule as long as the rest still fails, within a number of attempts, and returns
+// the shortest schedule that failed. A run is not replayed exactly, so each step is tried twice before it is given up.
 func Shrink(s Schedule, fails func(Schedule) bool, attempts int) Schedule {
 	try := func(events []Event) bool {
 		shorter := s

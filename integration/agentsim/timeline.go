@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// told are the lines of an agent's log that a timeline shows, with their attributes.
+// told maps the messages of an agent's log that a timeline contains to the attributes that it prints.
 var told = map[string][]string{
 	"verdict changed":        {"action", "reason", "tally", "view", "split", "why", "until_s"},
 	"watchdog state changed": {"status", "armed", "reason", "error"},
 	"ballot ended":           {"decided", "adopted", "reason"},
 }
 
-// recorder is an agent's logger: what matters goes into the timeline.
+// recorder is an agent's logger: it adds what matters to the timeline.
 type recorder struct{ p *process }
 
 func (r *recorder) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
@@ -69,7 +69,7 @@ func (l line) text() string {
 	return fmt.Sprintf("%8.3fs %s   %s", l.at.Seconds(), l.who, l.what)
 }
 
-// Explain prints a failing run for a person.
+// Explain describes a failing run for a reader.
 func Explain(s Schedule, r *Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%d events:\n", s.describe(), len(s.Events))

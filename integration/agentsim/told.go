@@ -11,7 +11,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// powerOff pulls a plug: nothing is told, and nothing comes back.
+// powerOff cuts a machine's power: nothing is announced, and the machine does not come back.
 func (m *machine) powerOff() {
 	w := m.w
 	w.mu.Lock()
@@ -28,9 +28,9 @@ func (m *machine) powerOff() {
 	m.end(p)
 }
 
-// tellDeaths makes one node lose its power in a quarter of the groups, and operators confirm that, on one node or on
-// several, soon or late. The confirmations are true. Agents may also believe a confirmation about a node that is cut
-// off and runs: no program could tell the difference.
+// tellDeaths makes one node lose its power in a quarter of the groups. Operators confirm that on one node or on
+// several, soon or late. The confirmations are true: agents may also believe a false one about a node that is cut off
+// and runs, because no program could tell the difference.
 func (s *Schedule) tellDeaths(rng *rand.Rand) {
 	if s.Nodes < 3 || rng.IntN(4) > 0 {
 		return
@@ -46,7 +46,7 @@ func (s *Schedule) tellDeaths(rng *rand.Rand) {
 	s.inOrder(at + 20*time.Second)
 }
 
-// confirm is a confirmation of an operator on the first of two nodes that the second one is dead, in its last boot.
+// confirm lets an operator report on the first node that the second one is dead in its last boot.
 func (w *world) confirm(teller, victim *machine) {
 	w.mu.Lock()
 	p, boot := teller.proc, victim.boot
@@ -63,7 +63,7 @@ func (w *world) confirm(teller, victim *machine) {
 	})
 }
 
-// ask makes an operator ask an agent for something, if one runs.
+// ask lets an operator make a request to an agent, if one runs.
 func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingControlClient)) {
 	if p == nil {
 		return
@@ -77,5 +77,5 @@ func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingCont
 	})
 }
 
-// anybody allows every caller: the sockets of this world are not a kernel's.
+// anybody allows every caller: the kernel does not know who uses the sockets of this world.
 func anybody(context.Context) error { return nil }

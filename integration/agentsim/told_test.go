@@ -11,7 +11,7 @@ func confirm(teller, victim int) Event { return Event{Kind: Confirm, Nodes: []in
 
 func powerOff(nodes ...int) Event { return Event{Kind: PowerOff, Nodes: nodes} }
 
-// sayers counts the nodes that say a thing.
+// sayers counts the nodes that report a thing.
 func sayers(r *Result, what string) int {
 	who := map[string]bool{}
 	for _, l := range r.Timeline {
@@ -22,8 +22,8 @@ func sayers(r *Result, what string) int {
 	return len(who)
 }
 
-// A node loses its power, and an operator says so on one node: all others say FENCED within seconds, with a LUN and without,
-// guarded or not, and also those that count by a LUN that they have lost.
+// A node loses its power, and an operator reports that on one node. All others report FENCED within seconds: with and
+// without a LUN, guarded or not, and also if they count over a LUN that they have lost.
 func TestConfirmedDeathIsKnownToAll(t *testing.T) {
 	for name, s := range map[string]Schedule{
 		"without a LUN": group(4, func(s *Schedule) { wide(s); noLUN(s) }, powerOff(3), at(10*time.Second, confirm(0, 3))),
@@ -36,25 +36,26 @@ func TestConfirmedDeathIsKnownToAll(t *testing.T) {
 		what := "FENCED " + nodeName(victim) + " PROOF_OPERATOR"
 		believed, first := said(t, r, "believes that"), said(t, r, what)
 		all := sayers(r, what)
-		t.Logf("%s: believed %v after the word, FENCED said by %d", name, believed-10*time.Second, all)
+		t.Logf("%s: believed %v after the report, FENCED reported by %d", name, believed-10*time.Second, all)
 		if len(r.Violations) > 0 || first == 0 || all != s.Nodes-1 || believed > 22*time.Second {
-			t.Errorf("%s: said by %d, first after %v\n%s", name, all, first, Explain(s, r))
+			t.Errorf("%s: reported by %d, first after %v\n%s", name, all, first, Explain(s, r))
 		}
 	}
 }
 
-// Guard: a node that runs and is seen by anybody, or writes to the LUN, is not called dead, whatever an operator says.
+// Guard: a node that runs and is seen by any other node, or writes to the LUN, is not called dead, whatever an operator
+// reports.
 func TestRunningNodeIsNotConfirmedDead(t *testing.T) {
 	oneWay := func(from, to int) Event { return Event{Kind: OneWay, Nodes: []int{from, to}, Networks: both} }
 	for name, tc := range map[string]struct {
 		s    Schedule
 		says string
 	}{
-		"it is seen":          {group(4, wide, at(10*time.Second, confirm(0, 3))), "this node sees n4: it runs"},
-		"another one sees it": {group(5, func(s *Schedule) { wide(s); noLUN(s) }, oneWay(0, 3), oneWay(3, 0), at(10*time.Second, confirm(0, 3))), "sees n4: it runs"},
-		"it is heard":         {group(4, func(s *Schedule) { wide(s); noLUN(s) }, oneWay(0, 3), oneWay(1, 3), oneWay(2, 3), at(10*time.Second, confirm(0, 3))), "was heard a moment ago"},
-		"it writes":           {group(4, wide, split([]int{0, 1, 2}, []int{3}), at(6*time.Second, confirm(0, 3))), "n4 writes to the LUN"},
-		"no quorum":           {group(5, func(s *Schedule) { wide(s); noLUN(s) }, split([]int{0}, []int{1, 2, 3, 4}), at(10*time.Second, confirm(0, 3))), "has no quorum"},
+		"it is seen":           {group(4, wide, at(10*time.Second, confirm(0, 3))), "this node sees n4: it runs"},
+		"another node sees it": {group(5, func(s *Schedule) { wide(s); noLUN(s) }, oneWay(0, 3), oneWay(3, 0), at(10*time.Second, confirm(0, 3))), "sees n4: it runs"},
+		"it is heard":          {group(4, func(s *Schedule) { wide(s); noLUN(s) }, oneWay(0, 3), oneWay(1, 3), oneWay(2, 3), at(10*time.Second, confirm(0, 3))), "was heard a moment ago"},
+		"it writes":            {group(4, wide, split([]int{0, 1, 2}, []int{3}), at(6*time.Second, confirm(0, 3))), "n4 writes to the LUN"},
+		"no quorum":            {group(5, func(s *Schedule) { wide(s); noLUN(s) }, split([]int{0}, []int{1, 2, 3, 4}), at(10*time.Second, confirm(0, 3))), "has no quorum"},
 	} {
 		r := run(t, tc.s)
 		if len(r.Violations) > 0 || said(t, r, tc.says) == 0 || said(t, r, "FENCED n4 PROOF_OPERATOR") != 0 {
@@ -63,8 +64,8 @@ func TestRunningNodeIsNotConfirmedDead(t *testing.T) {
 	}
 }
 
-// An agent that is restarted has forgotten what it was told, and hears of it again from the others; with a LUN also one that has never
-// met the node.
+// An agent that is restarted has forgotten the confirmations that it received, and hears of them again from the others.
+// With a LUN, so does an agent that has never met the node.
 func TestConfirmedDeathOutlivesItsTeller(t *testing.T) {
 	s := group(4, wide, powerOff(3), at(10*time.Second, confirm(0, 3)), at(25*time.Second, Event{Kind: Restart, Nodes: []int{0}}))
 	s.End += 30 * time.Second
@@ -76,12 +77,12 @@ func TestConfirmedDeathOutlivesItsTeller(t *testing.T) {
 		}
 	}
 	if len(r.Violations) > 0 || times != 2 {
-		t.Errorf("n1 says it %d times\n%s", times, Explain(s, r))
+		t.Errorf("n1 reports it %d times\n%s", times, Explain(s, r))
 	}
 }
 
-// Guard: P9. An operator calls a node dead that is cut off and runs. When it is back, the death is withdrawn, and no other
-// word of that boot is believed.
+// Guard: P9. An operator reports the death of a node that is cut off and runs. When the node is back, the death is
+// withdrawn, and no other confirmation about that boot is believed.
 func TestConfirmedDeathThatIsContradicted(t *testing.T) {
 	s := group(5, func(s *Schedule) { wide(s); noLUN(s); s.Unjudged = true }, split([]int{0, 1, 2, 3}, []int{4}), at(10*time.Second, confirm(0, 4)),
 		at(14*time.Second, Event{Kind: Heal}), at(24*time.Second, split([]int{0, 1, 2, 3}, []int{4})), at(34*time.Second, confirm(1, 4)))
@@ -101,18 +102,18 @@ func TestConfirmedDeathThatIsContradicted(t *testing.T) {
 	}
 }
 
-// Guard: P4. A node that has lost the LUN cannot hear the sentence of one that is cut off. The others hand it on.
+// Guard: P4. A node that has lost the LUN cannot read the sentence of a node that is cut off. The others pass it on.
 func TestSentenceIsHandedOn(t *testing.T) {
 	s := group(5, wide, Event{Kind: LUNHang, Nodes: []int{4}}, at(5*time.Second, split([]int{0}, []int{1, 2, 3, 4})))
 	r := run(t, s)
 	what := "FENCED n1 PROOF_SENTENCE"
-	t.Logf("condemned after %v, FENCED after %v, said by %d", said(t, r, "announces its self-fence"), said(t, r, what), sayers(r, what))
+	t.Logf("condemned after %v, FENCED after %v, reported by %d", said(t, r, "announces its self-fence"), said(t, r, what), sayers(r, what))
 	if len(r.Violations) > 0 || sayers(r, what) != 4 {
 		t.Errorf("%s", Explain(s, r))
 	}
 }
 
-// Guard: random schedules tell deaths, and of nodes that have lost their power only.
+// Guard: random schedules contain confirmations, and only of nodes that have lost their power.
 func TestRandomSchedulesTellDeaths(t *testing.T) {
 	told := 0
 	for seed := range uint64(400) {
@@ -124,12 +125,12 @@ func TestRandomSchedulesTellDeaths(t *testing.T) {
 				off = e.Nodes[0]
 			case Confirm:
 				if told++; e.Nodes[1] != off || e.Nodes[0] == off {
-					t.Errorf("seed %d: %v, without power is %d", seed, e, off)
+					t.Errorf("seed %d: %v, the node without power is %d", seed, e, off)
 				}
 			}
 		}
 	}
 	if told < 50 {
-		t.Errorf("400 schedules tell %d deaths", told)
+		t.Errorf("400 schedules report %d deaths", told)
 	}
 }

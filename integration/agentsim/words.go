@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String says an event in words.
+// String describes an event in words.
 func (e Event) String() string {
 	names := func(list []int) string {
 		var out []string

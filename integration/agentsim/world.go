@@ -16,16 +16,16 @@ import (
 
 type world struct {
 	s        Schedule
-	dir      string // what the machines keep over a restart
+	dir      string // what the machines keep across a restart
 	epoch    time.Time
 	ctx      context.Context // ends with the world
-	group    sync.WaitGroup  // of everything that runs
+	group    sync.WaitGroup  // waits for everything that runs
 	networks []*netgossiptest.Network
-	luns     [3]*diskquorumtest.LUN // by breaking; nil without LUN
+	luns     [3]*diskquorumtest.LUN // by breaking; nil without a LUN
 	machines []*machine
 	times    times
 
-	mu      sync.Mutex // guards everything below and in the machines
+	mu      sync.Mutex // guards everything below, and the machines' fields
 	rng     *rand.Rand
 	cut     [][][]bool // [network][from][to]
 	loss    float64
@@ -36,7 +36,7 @@ type world struct {
 	lease   leasequorumtest.Lease
 	looks   []Picture
 	sources map[string]int
-	other   leasequorumtest.Lease // of another name
+	other   leasequorumtest.Lease // a Lease with another name
 	ended   bool
 }
 
@@ -59,13 +59,13 @@ type Result struct {
 	Living     int // nodes that are fed at the end and were not reset
 	Deaths     int // proven to subscribers
 	Orders     int // that were obeyed
-	InForce    int // epoch of the latest list of members that was said to be in force
+	InForce    int // epoch of the latest list of members that was reported as in force
 	Looks      []Picture
 	Sources    map[string]int // events by type and source
 }
 
-// Run runs a schedule. It must be called in a bubble of its own. The machines keep their
-// files in dir, which must be empty.
+// Run runs a schedule. It must be called in a separate bubble. The machines keep their files in dir, which must be
+// empty.
 func Run(s Schedule, dir string) *Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{s: s, dir: dir, epoch: time.Now(), ctx: ctx, rng: rand.New(rand.NewPCG(s.Seed, 0xa6e47)), times: s.timing(), sources: map[string]int{}}
@@ -149,7 +149,7 @@ func (w *world) play() {
 	w.check.tick()
 }
 
-// sleepUntil sleeps in steps, to notice a violation early and to look in between.
+// sleepUntil sleeps in steps, so that it notices a violation early and can look in between.
 func (w *world) sleepUntil(at time.Duration) {
 	for w.now() < at && !w.over() {
 		time.Sleep(min(time.Second, at-w.now()))
@@ -157,7 +157,7 @@ func (w *world) sleepUntil(at time.Duration) {
 	}
 }
 
-// over reports whether it makes no sense to continue.
+// over reports whether there is no point in continuing.
 func (w *world) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,12 +184,12 @@ func (w *world) tearDown(cancel func()) {
 		}
 	}
 	w.group.Wait()
-	time.Sleep(time.Minute) // what memberlist and its dials leave behind ends by itself
+	time.Sleep(time.Minute) // memberlist's remaining goroutines and dials end within this time
 }
 
 func (w *world) now() time.Duration { return time.Since(w.epoch) }
 
-// after does something later, unless the world has ended by then.
+// after calls f after a delay, unless the world has ended by then.
 func (w *world) after(d time.Duration, f func()) {
 	w.group.Go(func() {
 		t := time.NewTimer(d)
@@ -210,7 +210,7 @@ func (w *world) note(who, what string) {
 	}
 }
 
-// conditionsChanged applies a change of the conditions by which the checker judges.
+// conditionsChanged applies a change of the conditions that the checker uses.
 func (w *world) conditionsChanged(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,7 +236,7 @@ func (w *world) setLinks() {
 	}
 }
 
-// setCarrier takes carrier from a machine on a network, or gives it back; its kernel tells.
+// setCarrier takes the carrier of a network from a machine, or gives it back; its kernel reports that.
 func (m *machine) setCarrier(network int, up bool) {
 	w := m.w
 	w.mu.Lock()
@@ -250,17 +250,17 @@ func (m *machine) setCarrier(network int, up bool) {
 	if p != nil {
 		select {
 		case p.links[networkNames[network]] <- iface.Change{Up: up}:
-		default: // the process is stopped and will look by itself
+		default: // the process is stopped, and will look when it continues
 		}
 	}
 }
 
-// setPath changes the way from a machine to the LUN; operations that hang end so.
+// setPath changes the path from a machine to the LUN, which also ends operations that hang.
 func (m *machine) setPath(l lunPath, o diskquorumtest.Outcome) {
 	w := m.w
 	w.conditionsChanged(func() { m.path = l })
 	w.mu.Lock()
-	// Those of earlier processes, and of earlier boots, may still have a write in flight.
+	// Clients of earlier processes and boots may still have a write in flight.
 	held := slices.Clone(m.clients)
 	for slot, c := range m.slots {
 		if c.p.ended && !l.hung {
@@ -292,7 +292,7 @@ func (w *world) published(p *process, e *fencingv1.Event) {
 	w.note(p.m.name, "tells subscribers: "+e.GetType().String()+" "+e.GetNode().GetName())
 }
 
-// told takes what an agent answers about its own node.
+// told handles an agent's answer about its own node.
 func (w *world) told(p *process, st *fencingv1.Status, all *fencingv1.AllNodes) {
 	listed := slices.ContainsFunc(all.GetNodes(), func(n *fencingv1.Node) bool { return n.GetName() == p.m.name })
 	w.mu.Lock()
@@ -305,7 +305,7 @@ func (w *world) told(p *process, st *fencingv1.Status, all *fencingv1.AllNodes) 
 func (w *world) proven(p *process, st *fencingv1.Status) {
 	w.inForce(p, st.GetRoster())
 	if !st.GetVerdict().GetQuorum() {
-		return // a node that may be about to die acts on nothing
+		return // consumers act on nothing from a node that may be about to die
 	}
 	for _, n := range st.GetNodes() {
 		dead := n.GetDeath().GetBootNonce()

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// room is a package of the agent or of the operator's tool, and what it may import of the others.
-// Folders of which none is listed (integration, tools, deploy) may import what they like of these.
+// room is a package of the agent or of the operator's tool, and what it may import of the other rooms. Folders that
+// contain no room (integration, tools, deploy) may import any of them.
 type room struct {
 	pkg  string
 	may  []string
 	pure bool
 }
 
-// rooms is the picture of docs/architecture.md in the form a test can read. A new package
-// below these folders needs a line here.
+// rooms is the picture of docs/architecture.md in a form that a test can read. A new package below these folders needs
+// a line here.
 var rooms = []room{
 	{pkg: "boottime"},
 	{pkg: "boottime/boottimetest", may: []string{"boottime"}},
@@ -114,18 +114,18 @@ var rooms = []room{
 const whyArrows = "the arrows of docs/architecture.md: pure packages know no adapter, adapters do not know each other, " +
 	"and nothing of a test reaches the agent's program"
 
-// confined are foreign modules and the only folders that may import them.
+// confined lists foreign modules and the only folders that may import them.
 var confined = []struct {
 	module string
 	where  []string
 	why    string
 }{
-	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "integration/gossipsim", "cmd/fencing-agent/gossip", "integration/agentsim", "k8s/distributedapp/gossip"}, "what memberlist does and when it calls back is known in one place"},
-	{"github.com/vishvananda/netlink", []string{"netgossip/iface", "integration"}, "interfaces are looked at in one place"},
+	{"github.com/hashicorp/memberlist", []string{"netgossip/swim", "netgossip/netgossiptest", "integration/gossipsim", "cmd/fencing-agent/gossip", "integration/agentsim", "k8s/distributedapp/gossip"}, "only one place knows what memberlist does and when it calls back"},
+	{"github.com/vishvananda/netlink", []string{"netgossip/iface", "integration"}, "interfaces are examined in one place"},
 	{"github.com/vishvananda/netns", []string{"integration"}, "the agent stays in the namespace it is started in"},
-	{"github.com/google/nftables", []string{"integration"}, "partitions are made by tests and the demo only"},
+	{"github.com/google/nftables", []string{"integration"}, "only tests and the demo make partitions"},
 	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
-	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the cores must not know the API's transport"},
+	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the cores must not know the transport of the API"},
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "k8s/client", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
 	{"sigs.k8s.io/controller-runtime", []string{"k8s/fencing", "k8s/program", "k8s/reconcile", "k8s/storagewatch", "k8s/distributedapp", "cmd/fencing-controller", "cmd/distributedapp-operator"}, "the agent has no controllers"},
 	{"k8s.io/", []string{"k8s", "cmd/fencing-controller", "cmd/distributedapp-operator", "integration/kube", "integration/cluster"}, "the agent decides without Kubernetes"},
@@ -135,13 +135,13 @@ var confined = []struct {
 	{"github.com/prometheus/client_golang", []string{"netgossip/swim", "netgossip/iface", "diskquorum/rawdev", "watchdog/wdt", "api/publish", "k8s", "cmd/fencing-agent", "cmd/fencing-controller", "integration"}, "mechanisms count themselves, cores do not"},
 }
 
-// pureImports is all of the standard library that a pure package may use.
+// pureImports lists the packages of the standard library that a pure package may use.
 var pureImports = []string{
 	"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "net/netip", "slices", "sort", "strconv", "strings", "time",
 }
 
-// pureForbidden are functions of those packages that read a clock, wait or share state.
+// pureForbidden lists functions of those packages that read a clock, wait or share state.
 var pureForbidden = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -152,14 +152,14 @@ var pureForbidden = map[string][]string{
 	modulePath + "/boottime": {"Now", "Wait"},
 }
 
-const whyPure = "pure packages get the time and all facts as arguments, so that every rule is a table test and the simulator replays a run exactly"
+const whyPure = "pure packages get the time and all facts as arguments, so that a table test can check every rule and the simulator can replay a run exactly"
 
 // within reports whether pkg is folder or lies below it.
 func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
 func arrowProblems(s *source) []string {
 	if s.test {
-		return nil // tests wire doubles and the real thing together
+		return nil // tests wire doubles and real parts together
 	}
 	var problems []string
 	i := slices.IndexFunc(rooms, func(r room) bool { return r.pkg == s.pkg })
@@ -236,7 +236,7 @@ func TestArrowRulesCanFail(t *testing.T) {
 		{"cmd/fencectl/a.go", `import "github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"`, "the arrows of"},
 		{"netgossip/new/a.go", ``, "has no line in rooms"},
 		{"cmd/new/a.go", ``, "has no line in rooms"},
-		{"k8s/apicheck/a.go", `import "github.com/hashicorp/memberlist"`, "known in one place"},
+		{"k8s/apicheck/a.go", `import "github.com/hashicorp/memberlist"`, "only one place knows"},
 		{"cmd/fencing-agent/agent/a.go", `import "sigs.k8s.io/controller-runtime/pkg/manager"`, "has no controllers"},
 		{"k8s/marks/a.go", `import "sigs.k8s.io/controller-runtime/pkg/client"`, "has no controllers"},
 		{"k8s/recovery/a.go", `import "github.com/fencing-agent/fencing-agent/k8s/reconcile"`, "the arrows of"},

@@ -7,31 +7,30 @@ import (
 	"testing"
 )
 
-// breakerNames are the identifiers by which code asks which tie-breaker it is.
+// breakerNames lists the identifiers with which code asks which tie-breaker is used.
 var breakerNames = []string{
 	"BreakerLUN", "BreakerKubernetes", "UsesLease", "BreaksByLUN", "BreaksByAPI", "BreaksByLease", "AsksAPI", "bySlots",
 	"TieBreaker_TIE_BREAKER_LUN", "TieBreaker_TIE_BREAKER_LEASE", "TieBreaker_TIE_BREAKER_API",
 }
 
-// askers are the files that may ask, and what for: a tie-breaker that does not exist yet should not need to be
-// named in any but the first two.
+// askers lists the files that may ask, and why. For a new tie-breaker, only the first two should have to change.
 var askers = map[string]string{
 	"cmd/fencing-agent/config/breakers.go": "the values of quorum.tieBreak",
 	"cmd/fencing-agent/agent/breaker.go":   "what starts each of them",
 	"netgossip/terms.go":                   "the bits that go over the wire",
-	"cmd/fencing-agent/config/lease.go":    "quorum.tieBreak: lease is of the API server alone",
-	"cmd/fencing-agent/agent/agent.go":     "the LUN is opened for other ends, too",
-	"cmd/fencing-agent/agent/timing.go":    "the API server is reached here, but this is not an arbiter",
-	"cmd/fencing-agent/agent/lease.go":     "the Lease alone takes turns",
+	"cmd/fencing-agent/config/lease.go":    "quorum.tieBreak: lease is possible only with the API server",
+	"cmd/fencing-agent/agent/agent.go":     "the LUN is opened for other purposes, too",
+	"cmd/fencing-agent/agent/timing.go":    "the API server is reached here, but not as an arbiter",
+	"cmd/fencing-agent/agent/lease.go":     "only the Lease takes turns",
 	"cmd/fencing-agent/agent/terms.go":     "a LUN may have been cloned",
-	"cmd/fencing-agent/agent/facts.go":     "reaching the API server has no grant to wait for",
-	"cmd/fencing-agent/picture/metrics.go": "the Lease alone has a gauge for its API server",
-	"watchdog/core.go":                     "slots tell of guards",
-	"watchdog/tie.go":                      "where all others are answered, and slots show that two nodes use one LUN",
-	"api/words/verdict.go":                 "the words for what a grant is in",
+	"cmd/fencing-agent/agent/facts.go":     "a preference for the API server has no grant to wait for",
+	"cmd/fencing-agent/picture/metrics.go": "only the Lease has a gauge for its API server",
+	"watchdog/core.go":                     "slots contain guards",
+	"watchdog/tie.go":                      "here all other nodes are answered, and slots prove that two nodes use one LUN",
+	"api/words/verdict.go":                 "the words for the place of a grant",
 }
 
-const whyAskers = "the core and what is around it know one tie-breaker by netgossip/tie.Breaker, which names itself; one that is added should be known by its entry in cmd/fencing-agent/config/breakers.go and its line in cmd/fencing-agent/agent/breaker.go"
+const whyAskers = "the core and its surroundings know the tie-breaker only as a netgossip/tie.Breaker, which reports its own name; a new one should need only its entry in cmd/fencing-agent/config/breakers.go and its line in cmd/fencing-agent/agent/breaker.go"
 
 func breakerQuestions(s *source) (n int) {
 	if s.test || within(s.pkg, "integration") || within(s.pkg, "api/v1") {

@@ -13,19 +13,20 @@ import (
 	"testing"
 )
 
-// calls are the arrows between the files of one package: who uses a function or a method of whom, and which.
+// calls contains the arrows between the files of one package: which file uses which functions and methods of which
+// other file.
 type calls map[string]map[string][]string
 
-// nothing is the importer of a check that is interested in one package alone.
+// nothing is the importer of a check that needs only one package.
 type nothing struct{}
 
 func (nothing) Import(path string) (*types.Package, error) { return types.NewPackage(path, path), nil }
 
-// callsOf finds the arrows of a package of which these are the files, all parsed with one file set.
+// callsOf finds the arrows of a package. The files are those of the package, all parsed with one file set.
 func callsOf(fset *token.FileSet, files []*ast.File) (calls, *types.Package) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: nothing{}, Error: func(error) {}} // what other packages have is not there
-	pkg, _ := conf.Check("p", fset, files, info)                     // so this cannot be without errors
+	conf := types.Config{Importer: nothing{}, Error: func(error) {}} // identifiers of other packages are unknown
+	pkg, _ := conf.Check("p", fset, files, info)                     // and cause errors here, which do not matter
 	in := func(p token.Pos) string { return path.Base(fset.Position(p).Filename) }
 	found := calls{}
 	for id, o := range info.Uses {
@@ -42,7 +43,7 @@ func callsOf(fset *token.FileSet, files []*ast.File) (calls, *types.Package) {
 	return found, pkg
 }
 
-// circle is a way along the arrows that comes back to where it began, or "".
+// circle returns a path along the arrows that returns to its start, or "".
 func (c calls) circle() string {
 	done := map[string]bool{}
 	var walk func(file string, way []string) string
@@ -69,10 +70,11 @@ func (c calls) circle() string {
 	return ""
 }
 
-// maxAgentFields bounds what one goroutine's object holds by itself: what belongs together is a part with a name.
+// maxAgentFields limits the fields of the one object that a goroutine owns: fields that belong together get a type.
 const maxAgentFields = 20
 
-// readDown parses the files of a package and fails if they call each other in a circle, or if too few calls from top are found.
+// readDown parses the files of a package. It fails if they call each other in a circle, or if it finds too few calls
+// from top.
 func readDown(t *testing.T, dir, top string) *types.Package {
 	t.Helper()
 	fset, files := token.NewFileSet(), []*ast.File(nil)
@@ -80,7 +82,8 @@ func readDown(t *testing.T, dir, top string) *types.Package {
 		if s.pkg != dir || s.test {
 			continue
 		}
-		again, err := parser.ParseFile(fset, filepath.Join(root, s.path), nil, parser.SkipObjectResolution) // with one set for all
+		// All files need one file set.
+		again, err := parser.ParseFile(fset, filepath.Join(root, s.path), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +99,8 @@ func readDown(t *testing.T, dir, top string) *types.Package {
 	return pkg
 }
 
-// The agent wires everything together and is read from its top down: loop.go and agent.go know the rooms, and no room
-// climbs back to them.
+// The agent connects all parts and is read from the top down: loop.go and agent.go know the rooms, and no room calls
+// back into them.
 func TestAgentIsReadFromItsTopDown(t *testing.T) {
 	pkg := readDown(t, "cmd/fencing-agent/agent", "loop.go")
 	if n := pkg.Scope().Lookup("Agent").Type().Underlying().(*types.Struct).NumFields(); n > maxAgentFields {
@@ -105,7 +108,7 @@ func TestAgentIsReadFromItsTopDown(t *testing.T) {
 	}
 }
 
-// So is a step of the decision: core.go has the list of its stages, and no stage calls one above it.
+// A step of the decision is read in the same way: core.go lists its stages, and no stage calls one above it.
 func TestCoreIsReadFromItsTopDown(t *testing.T) { readDown(t, "watchdog", "core.go") }
 
 func TestCirclesAreFound(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// countsFile has the size of what a reader, a user and a maintainer meet.
+// countsFile contains the sizes of what a reader, a user and a maintainer have to deal with.
 const countsFile = "docs/development/counts.tsv"
 
-// A mend of three lines is no growth that anybody has to defend; hundreds of them are.
+// A fix of three lines is no growth that needs a reason; hundreds of lines are.
 const linesStep = 100
 
-// figureOf is one counted thing, its figure, and why it last rose.
+// figureOf is one thing that is counted, with its figure and the reason for its last rise.
 type figureOf struct {
 	name   string
 	figure int
@@ -72,24 +72,24 @@ func countProblems(recorded, measured []figureOf) []string {
 	}
 	for _, r := range recorded {
 		if find(measured, r.name) == nil {
-			problems = append(problems, fmt.Sprintf("%s: nothing counts %s", countsFile, r.name))
+			problems = append(problems, fmt.Sprintf("%s: no test counts %s", countsFile, r.name))
 		}
 	}
 	return problems
 }
 
-// riseProblems finds figures that are higher than in a parent commit, with the reason that stood there already.
+// riseProblems finds figures that are higher than in a parent commit and still have the old reason.
 func riseProblems(parent, now []figureOf) []string {
 	var problems []string
 	for _, n := range now {
 		if p := find(parent, n.name); p != nil && n.figure > p.figure && n.reason == p.reason {
-			problems = append(problems, fmt.Sprintf("%s: %s rose from %d to %d and its reason is the old one: write the new one", countsFile, n.name, p.figure, n.figure))
+			problems = append(problems, fmt.Sprintf("%s: %s rose from %d to %d, and its reason is still the old one: write a new one", countsFile, n.name, p.figure, n.figure))
 		}
 	}
 	return problems
 }
 
-// lower writes the figures that fell into the table, and leaves the others.
+// lower writes the figures that fell into the table, and does not change the others.
 func lower(text string, measured []figureOf) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -119,10 +119,10 @@ func TestCounts(t *testing.T) {
 	}
 	report(t, countProblems(recorded, measured))
 
-	// What is not committed yet is compared with the last commit, and that with each of its parents.
+	// Changes that are not yet committed are compared with the last commit, and that commit with each of its parents.
 	head, ok := committed("HEAD")
 	if !ok {
-		t.Log("git shows no commit with this table: nothing says whether a figure rose without a reason")
+		t.Log("git has no commit with this table, so a figure may have risen without a reason")
 		return
 	}
 	report(t, riseProblems(head, recorded))
@@ -133,7 +133,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// committed is the table in a commit of git; there may be no git, no such commit, or none of its table.
+// committed returns the table in a commit of git. There may be no git, no such commit, or no table in it.
 func committed(commit string) (counts []figureOf, ok bool) {
 	show := exec.Command("git", "show", commit+":"+countsFile)
 	show.Dir = root
@@ -158,7 +158,7 @@ func TestCountRulesCanFail(t *testing.T) {
 	wantProblem(t, countProblems(recorded, measured(4, 2)), "keys grew from 3 to 4")
 	wantProblem(t, countProblems(recorded, measured(3, 1)), "verbs fell from 2 to 1: run make counts")
 	wantProblem(t, countProblems(recorded[:1], measured(3, 2)), "no line for verbs")
-	wantProblem(t, countProblems(recorded, measured(3, 2)[:1]), "nothing counts verbs")
+	wantProblem(t, countProblems(recorded, measured(3, 2)[:1]), "no test counts verbs")
 	wantProblem(t, countProblems([]figureOf{{"keys", 3, ""}}, measured(3, 2)[:1]), "say why")
 
 	wantProblem(t, riseProblems(recorded, []figureOf{{"keys", 4, "the first count"}}), "rose from 3 to 4")

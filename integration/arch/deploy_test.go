@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// queries are files of the chart that ask for metrics.
+// queries lists the files of the chart that query metrics.
 var queries = []string{"deploy/chart/files/alerts.yaml", "deploy/chart/files/dashboard.json"}
 
 func readFile(t *testing.T, name string) string {
@@ -34,7 +34,7 @@ func TestMetricsOfTheChartExist(t *testing.T) {
 
 var runbookSection = regexp.MustCompile(`RUNBOOK#([^\s"']+)`)
 
-// runbookProblems finds alerts whose section of the runbook does not exist.
+// runbookProblems finds alerts that refer to a missing section of the runbook.
 func runbookProblems(alerts string, runbook *document) []string {
 	sections := anchors(runbook)
 	var problems []string

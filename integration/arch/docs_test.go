@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the generated parts of the documents")
 
-// document is one Markdown file, taken apart.
+// document is one Markdown file, split into its parts.
 type document struct {
 	path  string
 	prose []string // lines outside of code blocks
@@ -78,7 +78,7 @@ func documents(t *testing.T) []*document {
 	return docs
 }
 
-// anchors are the targets that a document's headings offer, as GitHub makes them.
+// anchors returns the link targets of a document's headings, as GitHub creates them.
 func anchors(d *document) []string {
 	var names []string
 	for _, line := range d.prose {
@@ -151,7 +151,8 @@ func makeProblems(d *document, makefile string) []string {
 			switch {
 			case !rule(m[1]):
 				problems = append(problems, fmt.Sprintf("%s: `make %s`: the Makefile has no such target", d.path, m[1]))
-			case m[2] != "" && m[2] != "uml" && !rule(m[1]+"."+m[2]): // uml is a kind of nodes
+			// uml is a kind of nodes.
+			case m[2] != "" && m[2] != "uml" && !rule(m[1]+"."+m[2]):
 				problems = append(problems, fmt.Sprintf("%s: `make %s KIND=%s`: the Makefile has no %s.%s", d.path, m[1], m[2], m[1], m[2]))
 			}
 		}
@@ -169,14 +170,15 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// commandProblems checks the verbs of fencectl; help runs its help for the given words.
+// commandProblems checks the verbs of fencectl; help returns its help for the given words.
 func commandProblems(d *document, help func(words ...string) (output string, ok bool)) []string {
 	var problems []string
 	for _, line := range d.code {
 		for _, m := range toolPattern.FindAllStringSubmatch(line, -1) {
 			words := strings.Fields(m[1])
 			output, ok := help(words[0])
-			for n := 2; ok && strings.Contains(output, "\nCommands:") && n <= len(words); n++ { // the verb is a later word
+			// The verb is a later word.
+			for n := 2; ok && strings.Contains(output, "\nCommands:") && n <= len(words); n++ {
 				output, ok = help(words[:n]...)
 			}
 			if !ok {
@@ -187,7 +189,7 @@ func commandProblems(d *document, help func(words ...string) (output string, ok 
 	return problems
 }
 
-// toolHelp is the help of a fencectl that is built once for all tests, and run once for the same words.
+// toolHelp returns the help of a fencectl that is built once for all tests, and that is run once for the same words.
 func toolHelp(t *testing.T) func(words ...string) (output string, ok bool) {
 	t.Helper()
 	helpOnce.Do(func() { helpOf, helpErr = buildHelp() })
@@ -230,7 +232,7 @@ func buildHelp() (func(words ...string) (string, bool), error) {
 	}, nil
 }
 
-// toolFolder has the program of the tests.
+// toolFolder contains the program for the tests.
 var toolFolder string
 
 func TestMain(m *testing.M) {
@@ -253,7 +255,7 @@ func metricProblems(d *document, literals map[string]bool) []string {
 	for _, line := range slices.Concat(d.prose, d.code) {
 		for _, m := range metric.FindAllStringSubmatch(line, -1) {
 			name := m[1]
-			for _, suffix := range []string{"_bucket", "_count", "_sum"} { // of histograms
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} { // histograms have these
 				if base := strings.TrimSuffix(name, suffix); metricExists(base, literals) {
 					name = base
 				}
@@ -267,8 +269,8 @@ func metricProblems(d *document, literals map[string]bool) []string {
 	return slices.Compact(problems)
 }
 
-// metricExists reports whether the code has the name, or its two parts, as string literals:
-// a subsystem's name is apart from the metric's.
+// metricExists reports whether the code contains the name as a string literal, or as two literals, because a subsystem
+// and its metrics are named separately.
 func metricExists(name string, literals map[string]bool) bool {
 	for i, r := range name {
 		if r == '_' && literals[name[:i]] && literals[name[i+1:]] {
@@ -278,7 +280,7 @@ func metricExists(name string, literals map[string]bool) bool {
 	return literals[name]
 }
 
-// metricLiterals are the string literals of the code, without the metrics' namespace.
+// metricLiterals returns the string literals of the code, without the metrics' namespace.
 func metricLiterals(t *testing.T) map[string]bool {
 	t.Helper()
 	literals := map[string]bool{}
@@ -305,7 +307,7 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// Every reason of a verdict is what an operator will look up.
+// An operator will look up every reason of a verdict.
 func TestReasonsAreExplained(t *testing.T) {
 	for _, name := range []string{"docs/decision-table.md", "docs/troubleshooting.md"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -320,8 +322,7 @@ func TestReasonsAreExplained(t *testing.T) {
 	}
 }
 
-// quotedMessages are the code spans in the first column of tables that begin with
-// "it says".
+// quotedMessages returns the code spans in the first column of tables whose heads begin with "it says".
 func quotedMessages(markdown string) []string {
 	var messages []string
 	says := false
@@ -367,7 +368,7 @@ func TestQuotedMessagesExist(t *testing.T) {
 	}
 	for _, m := range messages {
 		if !strings.Contains(said.String(), m) {
-			t.Errorf("docs/troubleshooting.md quotes %q, which no program says", m)
+			t.Errorf("docs/troubleshooting.md quotes %q, and no program prints that", m)
 		}
 	}
 }

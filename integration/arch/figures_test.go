@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// figure is a number with three digits or more, as the tables of the pages have them.
+// figure is a number with three digits or more, in the form that the tables of the pages use.
 var figure = regexp.MustCompile(`\d+\.\d\d+|\d\d+\.\d+|\d{3,}`)
 
-// figureProblems wants the figures in a page's tables to stand in its notebook: where something is measured again
-// the page must not go on with the old one.
+// figureProblems requires that the figures in a page's tables are also in its notebook: when something is measured
+// again, the page must not keep the old figure.
 func figureProblems(name, page, notebook string) []string {
 	known := figure.FindAllString(notebook, -1)
 	var problems []string

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// linked is what a program contains: the packages of this module, and the modules of others.
+// linked returns what a program contains: packages of this module, and other modules.
 func linked(t *testing.T, program string) string {
 	t.Helper()
 	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{if .Module.Main}}{{.ImportPath}}{{else}}{{.Module.Path}}{{end}}{{end}}", "./"+program)
@@ -24,7 +24,7 @@ func linked(t *testing.T, program string) string {
 	return strings.Join(slices.Compact(lines), "\n") + "\n"
 }
 
-// Guard: what has to run when nothing else does links no more than it needs.
+// Guard: programs that must run when nothing else does link no more than they need.
 func TestAgentAndToolHaveNoControllers(t *testing.T) {
 	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl"} {
 		if has := linked(t, program); strings.Contains(has, "sigs.k8s.io/controller-runtime") || program == "cmd/fencectl" && strings.Contains(has, "k8s.io/") {
@@ -33,8 +33,8 @@ func TestAgentAndToolHaveNoControllers(t *testing.T) {
 	}
 }
 
-// Guard: one import makes the agent a third larger, see docs/adr/0082-what-the-agent-links.md. Packages of others have
-// text/template in any case, and it costs nothing while nobody executes a template.
+// Guard: one import can make the agent a third larger, see docs/adr/0082-what-the-agent-links.md. Foreign packages
+// import text/template in any case, and it costs nothing while no template is executed.
 func TestWhatTheAgentDoesNotLink(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "./cmd/fencing-agent")
 	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
@@ -53,8 +53,8 @@ func TestWhatTheAgentDoesNotLink(t *testing.T) {
 	}
 }
 
-// What a program links is in a file beside it, so that a change of it is seen by who reads the change, and not by
-// chance: an import in one package brings a hundred others along.
+// A file beside each program lists what it links, so that a reviewer sees each change of the list: an import in one
+// package can bring a hundred others along.
 func TestLinkedModules(t *testing.T) {
 	for _, program := range []string{"cmd/fencing-agent", "cmd/fencectl", "cmd/fencing-controller"} {
 		file := filepath.Join("testdata", "links-"+path.Base(program)+".txt")
@@ -72,7 +72,7 @@ func TestLinkedModules(t *testing.T) {
 		had, has := strings.Fields(string(text)), strings.Fields(got)
 		for _, l := range has {
 			if !slices.Contains(had, l) {
-				t.Errorf("%s links %s, which it did not: if it is to, run go test ./integration/arch -run TestLinkedModules -update", program, l)
+				t.Errorf("%s links %s, which is new: if that is intended, run go test ./integration/arch -run TestLinkedModules -update", program, l)
 			}
 		}
 		for _, l := range had {

@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// measure counts everything that the table has a line for.
+// measure counts everything that has a line in the table.
 func measure(t *testing.T) []figureOf {
 	t.Helper()
 	out := lineCounts(all(t))
@@ -54,8 +54,8 @@ func measure(t *testing.T) []figureOf {
 	return out
 }
 
-// leaves counts the keys that have a value, and not further keys. What is below experimental is for laboratories: all of
-// it is one key.
+// leaves counts the keys that have a value and no further keys below them. The keys below experimental are for
+// laboratories, and count as one key in use.
 func leaves(keys []string) (inUse, experimental int) {
 	const laboratory = "experimental"
 	for _, k := range keys {
@@ -75,8 +75,8 @@ func parent(keys []string, k string) bool {
 	})
 }
 
-// lineCounts are the lines that somebody wrote and that are no tests, by folder. Doubles are for tests of others; they
-// and what only tests and laboratories run is counted apart from what users run.
+// lineCounts counts, by folder, the lines of code that people wrote, without tests. Doubles for the tests of other
+// packages, and code that runs only in tests and laboratories, are counted separately from what users run.
 func lineCounts(files []*source) []figureOf {
 	lines := map[string]int{}
 	for _, s := range files {
@@ -97,7 +97,7 @@ func lineCounts(files []*source) []figureOf {
 	return out
 }
 
-// packageCount counts folders with a Go file that is no test.
+// packageCount counts folders that contain a Go file other than a test.
 func packageCount(files []*source) int {
 	seen := map[string]bool{}
 	for _, s := range files {
@@ -110,8 +110,8 @@ func packageCount(files []*source) int {
 
 var metricName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// metricNames counts the metrics that the programs make: what has a name and, as its second part, a help of more than
-// one word, in a file that speaks to Prometheus.
+// metricNames counts the metrics of the programs: calls and literals with a name and, as the second part, a help text
+// of more than one word, in a file that uses Prometheus.
 func metricNames(files []*source) int {
 	names := map[string]bool{}
 	for _, s := range files {
@@ -137,7 +137,7 @@ func metricNames(files []*source) int {
 	return len(names)
 }
 
-// valueOf is the value of a key in a composite literal.
+// valueOf returns the value of a key in a composite literal.
 func valueOf(lit *ast.CompositeLit, key string) ast.Expr {
 	for _, e := range lit.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
@@ -149,7 +149,7 @@ func valueOf(lit *ast.CompositeLit, key string) ast.Expr {
 	return nil
 }
 
-// literal is the text of a string, or of the first string of a sum.
+// literal returns the text of a string literal, or of the first one in a sum.
 func literal(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -189,8 +189,7 @@ var (
 	flagLine    = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?--([a-z][a-z-]*)`)
 )
 
-// toolWords counts the verbs, which are one or two words, what is below one of them, and the names of flags, as the help
-// shows them.
+// toolWords counts the verbs of one or two words, the commands below them, and the names of flags in the help.
 func toolWords(help func(words ...string) string) (verbs, below, flags int) {
 	names := map[string]bool{}
 	var visit func(words []string)
@@ -223,7 +222,7 @@ func toolWords(help func(words ...string) string) (verbs, below, flags int) {
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):(.*)$`)
 
-// makeTargets counts those with a line of help, and all that have a name to type.
+// makeTargets counts the targets with a line of help, and all targets with a name that people can type.
 func makeTargets(makefile string) (listed, total int) {
 	for _, m := range target.FindAllStringSubmatch(makefile, -1) {
 		if strings.HasPrefix(m[2], "=") {
@@ -237,7 +236,7 @@ func makeTargets(makefile string) (listed, total int) {
 	return listed, total
 }
 
-// glossaryRows counts the rows of tables, without their heads.
+// glossaryRows counts the rows of tables without their heads.
 func glossaryRows(markdown string) int {
 	rows, tables := 0, 0
 	for line := range strings.Lines(markdown) {
@@ -251,7 +250,8 @@ func glossaryRows(markdown string) int {
 	return rows - tables
 }
 
-// isPage tells what is read to use the program or to work on it from notes of decisions and of measurements.
+// isPage reports whether a document is read by people who use the program or work on it. Notes of decisions and
+// measurements are not.
 func isPage(name string) bool {
 	return !within(name, "docs/adr") && !within(name, "docs/measurements") && path.Base(name) != "CHANGELOG.md"
 }
@@ -267,7 +267,7 @@ var (
 	linkTarget  = regexp.MustCompile(`\]\([^)]*\)`)
 )
 
-// longSentences are the sentences of the paragraphs with more than maxWords words.
+// longSentences returns the sentences of the paragraphs with more than maxWords words.
 func longSentences(prose []string) []string {
 	var long []string
 	paragraph := ""
@@ -307,7 +307,7 @@ func sentences(paragraph string) []string {
 	}
 }
 
-// wideRows are the rows of tables that no terminal shows on a few lines.
+// wideRows returns the rows of tables that are too long for a few lines of a terminal.
 func wideRows(prose []string) []string {
 	var wide []string
 	for _, line := range prose {
@@ -318,7 +318,7 @@ func wideRows(prose []string) []string {
 	return wide
 }
 
-// To see them: FENCING_LONG=docs/operations.md go test ./integration/arch -run TestLongProse -v
+// To list them, run FENCING_LONG=docs/operations.md go test ./integration/arch -run TestLongProse -v
 func TestLongProse(t *testing.T) {
 	name := os.Getenv("FENCING_LONG")
 	if name == "" {

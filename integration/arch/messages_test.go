@@ -11,16 +11,17 @@ import (
 	"testing"
 )
 
-// product are the folders whose programs log for people.
+// product lists the folders whose programs log for people.
 var product = []string{"api", "cmd", "diskquorum", "history", "k8s", "netgossip", "watchdog"}
 
-// verbs are the forms by which a message is known for a sentence. A new one is added by who needs it.
+// verbs matches the words that identify a message as a sentence. Add a verb when a message needs it.
 var verbs = regexp.MustCompile(`(?i)\b(use|uses|is|are|was|were|has|have|had|does|do|did|cannot|can|could|will|would|may|` +
 	`accepted|ask|asks|changed|come|comes|confirmed|deleted|differs|ended|expired|fails|failed|flaps|follow|follows|found|founds|gets|gives|go|goes|hears|keeps|lived|lives|loses|reaches|make|moved|` +
 	`answers|obeyed|obeys|opened|ordered|panicked|refuse|refused|refuses|remembers|removed|reported|runs|shows|speaks|started|stay|stays|stopped|takes|took|withdrew|writes|wrote|` +
 	`closing|following|leaving|listening|looking|opening|serving|starting|stopping|storing|taking|trying|waiting|watching)\b`)
 
-// messageProblems says what is wrong with a message: the part up to its first colon is a sentence, no package and no heading.
+// messageProblems checks a message: the part up to its first colon must be a sentence, and not a package name or a
+// heading.
 func messageProblems(at, message string) []string {
 	head, _, _ := strings.Cut(message, ": ")
 	if !verbs.MatchString(head) {
@@ -29,12 +30,12 @@ func messageProblems(at, message string) []string {
 	return nil
 }
 
-// levels are the methods of a slog.Logger, and which of their arguments is the message.
+// levels maps the methods of a slog.Logger to the index of the message among their arguments.
 var levels = map[string]int{
 	"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "DebugContext": 1, "InfoContext": 1, "WarnContext": 1, "ErrorContext": 1, "Log": 2, "LogAttrs": 2,
 }
 
-// logger reports whether a call is one of a logger: log.Info, a.log.Info, o.Logger.Info.
+// logger reports whether a call is one of a logger, such as log.Info, a.log.Info or o.Logger.Info.
 func logger(c *ast.CallExpr) (message ast.Expr, is bool) {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -42,7 +43,7 @@ func logger(c *ast.CallExpr) (message ast.Expr, is bool) {
 	}
 	i, ok := levels[s.Sel.Name]
 	on := name(s.X)
-	if call, is := s.X.(*ast.CallExpr); is { // log.With(...).Info
+	if call, is := s.X.(*ast.CallExpr); is { // such as log.With(...).Info
 		if with, is := call.Fun.(*ast.SelectorExpr); is && with.Sel.Name == "With" {
 			on = name(with.X)
 		}
@@ -53,7 +54,7 @@ func logger(c *ast.CallExpr) (message ast.Expr, is bool) {
 	return c.Args[i], true
 }
 
-// name is the last name of an expression.
+// name returns the last name of an expression.
 func name(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -64,12 +65,12 @@ func name(e ast.Expr) string {
 	return ""
 }
 
-// constant is what a message is known to say; what is put in at run time is left out.
+// constant returns the constant part of a message, without what is added at run time.
 func constant(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		if e.Kind == token.STRING {
-			text, _ := strconv.Unquote(e.Value) // the compiler has read it
+			text, _ := strconv.Unquote(e.Value) // the compiler has already parsed it
 			return text
 		}
 	case *ast.BinaryExpr:
@@ -80,8 +81,9 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// messages are the constant messages of one package's files, by where they are written. A message that a function is handed is
-// found where that function is called, one that has a name where it gets its value.
+// messages returns the constant messages of one package's files, by the place where they are written. If a function
+// receives the message as a parameter, it is found at the function's calls; if it has a name, where the name gets its
+// value.
 func messages(files []*source) map[string]string {
 	out, named, handed := map[string]string{}, map[string]bool{}, map[string]int{}
 	take := func(s *source, e ast.Expr) {
@@ -145,7 +147,7 @@ func messages(files []*source) map[string]string {
 	return out
 }
 
-// parameter is which parameter of f has a name; -1: none.
+// parameter returns the index of f's parameter with this name; -1: there is none.
 func parameter(f *ast.FuncDecl, name string) int {
 	if f == nil || name == "" {
 		return -1
@@ -169,7 +171,7 @@ func TestLogMessagesAreSentences(t *testing.T) {
 			packages[s.pkg] = append(packages[s.pkg], s)
 		}
 	}
-	for _, s := range packages["api/trouble"] { // their sentences are messages, too
+	for _, s := range packages["api/trouble"] { // its sentences are messages, too
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if kv, ok := n.(*ast.KeyValueExpr); ok && (name(kv.Key) == "Sentence" || name(kv.Key) == "Over") {
 				report(t, messageProblems(s.at(kv), constant(kv.Value)))

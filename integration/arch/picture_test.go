@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// section is the text of a page from a heading to the next one of its level.
+// section returns the text of a page from a heading to the next one of its level.
 func section(page, heading string) string {
 	_, text, _ := strings.Cut(page, "\n## "+heading+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	return text
 }
 
-// named are the words in backticks of a text.
+// named returns the words in backticks in a text.
 func named(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
@@ -25,7 +25,7 @@ func named(text string) []string {
 	return out
 }
 
-// roomProblems holds the table of folders against the list of packages.
+// roomProblems compares the table of folders with the list of packages.
 func roomProblems(page string) []string {
 	said := named(section(page, "Which folder do I open for..."))
 	var problems []string
@@ -37,9 +37,10 @@ func roomProblems(page string) []string {
 	return problems
 }
 
-// goroutineProblems holds the table of the agent's goroutines against a file that starts some.
+// goroutineProblems compares the table of the agent's goroutines with a file that may start some.
 func goroutineProblems(page string, s *source) []string {
-	outside := slices.Contains([]string{"api/client", "cmd/fencectl", "diskquorum/lunadmin"}, s.pkg) // of the agent's process
+	// These packages are not part of the agent's process.
+	outside := slices.Contains([]string{"api/client", "cmd/fencectl", "diskquorum/lunadmin"}, s.pkg)
 	if s.test || outside || strings.HasSuffix(s.pkg, "test") || !slices.ContainsFunc(rooms, func(r room) bool { return r.pkg == s.pkg }) {
 		return nil
 	}
@@ -54,8 +55,8 @@ func goroutineProblems(page string, s *source) []string {
 	return problems
 }
 
-// starts reports whether a goroutine starts here: by a go statement, in a WaitGroup, or in the background
-// of the agent.
+// starts reports whether a goroutine starts here: by a go statement, in a WaitGroup, or with the agent's background
+// function.
 func starts(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -71,7 +72,7 @@ func starts(n ast.Node) bool {
 	return false
 }
 
-// The picture in docs/architecture.md shows the house as it is.
+// The picture in docs/architecture.md must match the code.
 func TestPicture(t *testing.T) {
 	page := readFile(t, "docs/architecture.md")
 	problems := roomProblems(page)

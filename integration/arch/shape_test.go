@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Sizes that a file and a function may have, in lines. They are never raised.
+// These are the longest allowed files and functions, in lines. They are never raised.
 const (
 	maxFileLines = 500
 	maxFuncLines = 80
@@ -38,8 +38,8 @@ func sizeProblems(s *source) []string {
 	return problems
 }
 
-// sleepProblems finds tests that sleep on the real clock. In a bubble of testing/synctest
-// sleeping costs nothing and is exact; helpers for bubbles say in a comment that they are.
+// sleepProblems finds tests that sleep on the real clock. In a bubble of testing/synctest sleeping costs nothing and is
+// exact; helpers for bubbles mention that in a comment.
 func sleepProblems(s *source) []string {
 	if !s.test {
 		return nil
@@ -61,13 +61,12 @@ func sleepProblems(s *source) []string {
 	return problems
 }
 
-// mentions reports whether a comment of the file has the word.
+// mentions reports whether a comment of the file contains the word.
 func mentions(s *source, word string) bool {
 	return slices.ContainsFunc(s.file.Comments, func(c *ast.CommentGroup) bool { return strings.Contains(c.Text(), word) })
 }
 
-// docProblems wants exactly one package comment in each package, in doc.go unless the
-// package is a program.
+// docProblems requires exactly one package comment in each package, in doc.go unless the package is a program.
 func docProblems(files []*source) []string {
 	comments := map[string][]*source{}
 	for _, s := range files {

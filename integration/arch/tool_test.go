@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// notLinked is what the operator's tool must not contain, and whose business that is.
+// notLinked lists what the operator's tool must not contain, and who needs it.
 var notLinked = []struct{ part, whose string }{
 	{"k8s.io/", "the agent's"},
 	{"github.com/hashicorp/memberlist", "the agent's"},
@@ -18,15 +18,15 @@ var notLinked = []struct{ part, whose string }{
 	{modulePath + "/integration/", "the laboratory's"},
 }
 
-// toolProblems wants a tool that is a client of the socket, the LUN and the configuration, and
-// nothing else. The arrows say what it imports; here is what comes along with that.
+// toolProblems requires that the tool is only a client of the socket, the LUN and the configuration. arrows_test.go
+// checks what it imports, and this function what those imports bring along.
 func toolProblems(deps []string) []string {
 	var problems []string
 	for _, pkg := range deps {
 		for _, n := range notLinked {
 			if strings.Contains(pkg, n.part) {
 				problems = append(problems, fmt.Sprintf("cmd/fencectl links %s, which is %s business: "+
-					"who may read a status should not have to install a cluster", pkg, n.whose))
+					"a person who may read a status should not have to install a cluster", pkg, n.whose))
 			}
 		}
 	}

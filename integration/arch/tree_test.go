@@ -15,12 +15,12 @@ import (
 
 const modulePath = "github.com/fencing-agent/fencing-agent"
 
-// root is the repository as seen from this package's tests.
+// root is the path of the repository from the folder of these tests.
 const root = "../.."
 
 // source is one parsed Go file.
 type source struct {
-	path      string // below the repository's root
+	path      string // relative to the repository's root
 	pkg       string // its folder, "." for the root
 	test      bool
 	generated bool
@@ -29,7 +29,7 @@ type source struct {
 	file      *ast.File
 }
 
-// at is where a node is, for messages.
+// at returns the position of a node, for messages.
 func (s *source) at(n ast.Node) string {
 	p := s.fset.Position(n.Pos())
 	return p.String()
@@ -80,8 +80,8 @@ var sources = sync.OnceValues(func() ([]*source, error) {
 	return all, err
 })
 
-// walk calls f with the path of each file of the repository, but for what is built and
-// what only tests read.
+// walk calls f with the path of each file of the repository, except for files that are built and files that only tests
+// read.
 func walk(f func(name string) error) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -124,7 +124,7 @@ func report(t *testing.T, problems []string) {
 	}
 }
 
-// wantProblem checks a rule on one file that breaks it, or, with want empty, does not.
+// wantProblem checks a rule on one file that breaks it, or, if want is empty, on one that does not.
 func wantProblem(t *testing.T, problems []string, want string) {
 	t.Helper()
 	text := strings.Join(problems, "\n")

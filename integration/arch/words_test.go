@@ -13,8 +13,7 @@ import (
 
 const glossary = "docs/glossary.md"
 
-// bannedWords reads the last column of the glossary's tables: what stands there in
-// backticks is never said.
+// bannedWords reads the last column of the glossary's tables: the words in backticks there are never used.
 func bannedWords(markdown string) []string {
 	var words []string
 	for line := range strings.Lines(markdown) {
@@ -47,7 +46,7 @@ func wordProblems(name, text string, banned *regexp.Regexp) []string {
 	for line := range strings.Lines(text) {
 		number++
 		for _, w := range banned.FindAllString(strings.ReplaceAll(line, oldRole, ""), -1) {
-			problems = append(problems, fmt.Sprintf("%s:%d: %q is not our word for it, see %s", name, number, w, glossary))
+			problems = append(problems, fmt.Sprintf("%s:%d: do not use %q: see the words in %s", name, number, w, glossary))
 		}
 		if todo := openTodo.FindString(line); todo != "" {
 			problems = append(problems, fmt.Sprintf("%s:%d: a TODO without the number of its issue: write TODO(#n)", name, number))
@@ -62,11 +61,11 @@ func wordProblems(name, text string, banned *regexp.Regexp) []string {
 // openTodo is a marker for later work that names no issue.
 var openTodo = regexp.MustCompile(`\bTODO\b([^(]|$)`)
 
-// requirement is a number from a list of requirements that is not part of the repository. The
-// rules of docs/lease.md have other letters.
+// requirement matches a number from a list of requirements that is not part of the repository. The rules of
+// docs/lease.md have other letters.
 var requirement = regexp.MustCompile(`\b[RA][0-9]{1,3}\b`)
 
-// oldRole is a label of Kubernetes, whose name is not ours to choose.
+// oldRole is a label of Kubernetes. We cannot choose its name.
 const oldRole = "node-role.kubernetes.io/master"
 
 func TestWords(t *testing.T) {
@@ -105,7 +104,7 @@ func TestWordRulesCanFail(t *testing.T) {
 		t.Fatalf("banned words %q", words)
 	}
 	banned := wordPattern(words)
-	wantProblem(t, wordProblems("p/p.go", "package p\n// to nudge it\n", banned), `p/p.go:2: "nudge"`)
+	wantProblem(t, wordProblems("p/p.go", "package p\n// to nudge it\n", banned), `p/p.go:2: do not use "nudge"`)
 	wantProblem(t, wordProblems("p/p.go", "package p\n// nudged, restart\n", banned), "")
 	wantProblem(t, wordProblems("p/p.go", "// TODO: later\n", banned), "TODO without")
 	wantProblem(t, wordProblems("p/p.go", "// TODO(#12): later\n", banned), "")
@@ -113,10 +112,11 @@ func TestWordRulesCanFail(t *testing.T) {
 	wantProblem(t, wordProblems("p/p.go", "// at once (L8, B3), D_max + A, 0xA1, ADR1\n", banned), "")
 }
 
-// maxColumns is how wide a line of prose may be. A table cannot be broken, nor a comment that a program reads.
+// maxColumns is the longest allowed line of prose. Tables cannot be broken, and neither can comments that a program
+// reads.
 const maxColumns = 120
 
-// The documents are read in a terminal, and side by side with their changes.
+// The documents are read in a terminal, and beside their changes.
 func TestProseIsNotWide(t *testing.T) {
 	var problems []string
 	for _, d := range documents(t) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Guard: a person has a node fenced that is Ready, and its pod runs once.
+// Guard: an operator requests the fencing of a node that is Ready, and its pod runs only once.
 func askedFor(t *testing.T, f *fencing) {
 	plugin := fencePlugin(t, f.Cluster)
 	fence := func(args ...string) (string, error) {

@@ -17,38 +17,38 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// board is a management board that answers IPMI in the network of the cluster: OpenIPMI's ipmi_sim, whose chassis switch
-// asks this process. It does what its switch function does, to a node, or to the port of one.
+// board is a management board that answers IPMI in the network of the cluster. It is ipmi_sim of OpenIPMI, whose
+// chassis switch asks this process. The switch function then switches a node or its port.
 type board struct {
 	port int
 
 	mu   sync.Mutex
 	on   bool
-	lies bool                // it says off, and switches nothing
-	do   func(on bool) error // what its switch does; called with mu
-	at   map[bool]time.Time  // when it did so last
+	lies bool                // it reports off, and switches nothing
+	do   func(on bool) error // the switch function; called with mu
+	at   map[bool]time.Time  // when it last switched on or off
 	errs []error
 	cmd  *exec.Cmd
 
 	listener net.Listener
 }
 
-// close ends it.
+// close ends the board.
 func (b *board) close() error { return errors.Join(b.listener.Close(), b.cmd.Process.Kill()) }
 
 const boardAddress = "10.0.0.100"
 
-// askHarness passes the question of ipmi_sim on, and the answer back.
+// askHarness passes a question of ipmi_sim to this process, and the answer back.
 const askHarness = `#!/bin/bash
 exec 3<>/dev/tcp/127.0.0.1/%d || exit 1
 echo "$@" >&3
 cat <&3
 `
 
-// boardPrograms are what the boards and the agents for them need on the host.
+// boardPrograms lists what the boards need on the host.
 var boardPrograms = []string{"/usr/bin/ipmi_sim", "/bin/bash"}
 
-// startBoard starts one that is on.
+// startBoard starts a board that is switched on.
 func startBoard(t *testing.T, dir string, port int, do func(on bool) error) *board {
 	t.Helper()
 	for _, program := range boardPrograms {
@@ -113,13 +113,13 @@ func (b *board) serve(l net.Listener) {
 		}
 		line, err := bufio.NewReader(c).ReadString('\n')
 		if err == nil {
-			_, _ = c.Write([]byte(b.answer(strings.Fields(line)))) // else ipmi_sim shows it
+			_, _ = c.Write([]byte(b.answer(strings.Fields(line)))) // otherwise ipmi_sim prints an error
 		}
 		_ = c.Close()
 	}
 }
 
-// answer is one call of the chassis control: an address, get or set, and what.
+// answer handles one call of the chassis control: an address, get or set, and an item.
 func (b *board) answer(words []string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *board) answer(words []string) string {
 	return out.String()
 }
 
-// set switches. Called with mu.
+// set switches. The caller holds mu.
 func (b *board) set(on bool) {
 	if on == b.on {
 		return
@@ -152,21 +152,21 @@ func (b *board) set(on bool) {
 	b.on, b.at[on] = on, time.Now()
 }
 
-// has reports whether its switch is on.
+// has reports whether the board's switch is on.
 func (b *board) has() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.on
 }
 
-// when says when it was switched last, on or off.
+// when returns when the board last switched on or off.
 func (b *board) when(on bool) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at[on]
 }
 
-// lie has it say what it was told, and do nothing. An end of that takes its word back.
+// lie makes the board report what it was told to do without doing it. When it ends, the board reports the truth again.
 func (b *board) lie(lies bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *board) lie(lies bool) {
 	}
 }
 
-// deaf has it answer nobody, or again.
+// deaf makes the board answer nobody, or answer again.
 func (b *board) deaf(is bool) error {
 	if is {
 		return b.cmd.Process.Signal(syscall.SIGSTOP)
@@ -183,7 +183,7 @@ func (b *board) deaf(is bool) error {
 	return b.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// broken are errors of its switch.
+// broken returns errors of the board's switch.
 func (b *board) broken() []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// Guard: the whole way, with a node whose kubelet is gone and whose pod runs on.
+// Guard: a complete fencing of a node whose kubelet is gone and whose pod still runs.
 func fencedAndBack(t *testing.T, f *fencing) {
 	s := f.tell(t, f.holdKubelet(t))
 	b := f.boards[s.node]
@@ -36,7 +36,7 @@ func fencedAndBack(t *testing.T, f *fencing) {
 	}
 }
 
-// Guard: without its board a node is not proven dead; when the board is back, fencing goes on by itself.
+// Guard: without its board a node is not proven dead. When the board is back, fencing continues by itself.
 func boardUnreachable(t *testing.T, f *fencing) {
 	s := f.tell(t, func(node string) error {
 		return errors.Join(f.boards[node].bmc.deaf(true), f.HoldKubelet(t.Context(), node))
@@ -64,7 +64,7 @@ func boardUnreachable(t *testing.T, f *fencing) {
 	s.table(t, map[string]time.Time{"board: power off": b.bmc.when(false)})
 }
 
-// Guard: with a wrong password nothing is switched and nothing is proven, and nobody is shown it.
+// Guard: with a wrong password nothing is switched and nothing is proven, and nobody sees the password.
 func wrongPassword(t *testing.T, f *fencing) {
 	do(t, f.password(t.Context(), wrongOne))
 	defer func() { do(t, f.password(context.Background(), boardPassword)) }()
@@ -82,7 +82,7 @@ func wrongPassword(t *testing.T, f *fencing) {
 	s.ends(t)
 }
 
-// Guard: a node with two supplies is off when both are, and not before; neither is on before that.
+// Guard: a node with two power supplies is off only when both are off. Neither is switched on again before that.
 func twoSupplies(t *testing.T, f *fencing) {
 	do(t, f.configure(t.Context(), redundant))
 	defer func() { do(t, f.configure(context.Background(), isolated)) }()
@@ -90,7 +90,7 @@ func twoSupplies(t *testing.T, f *fencing) {
 		return errors.Join(f.boards[node].second.deaf(true), f.HoldKubelet(t.Context(), node))
 	})
 	b := f.boards[s.node]
-	s.until(t, "one supply is off, and the other one's board has not answered", func() bool { n := s.now(); return !b.bmc.has() && n.Status.Phase == "error" })
+	s.until(t, "one supply is off, and the board of the other one has not answered", func() bool { n := s.now(); return !b.bmc.has() && n.Status.Phase == "error" })
 	s.stays(t, "one of its two supplies is on", time.Second)
 	if n := s.now(); n.Status.Proof != nil {
 		t.Errorf("BROKEN: proven with a supply that is on: %+v", n.Status)
@@ -104,13 +104,14 @@ func twoSupplies(t *testing.T, f *fencing) {
 	}
 }
 
-// Guard: a board that says off and has switched nothing proves nothing while the kubelet is heard.
+// Guard: if a board reports off and has switched nothing, that proves nothing while the kubelet is still heard.
 func boardLies(t *testing.T, f *fencing) {
 	do(t, f.configure(t.Context(), plain))
 	defer func() { do(t, f.configure(context.Background(), isolated)) }()
 	s := f.tell(t, func(node string) error {
 		f.boards[node].bmc.lie(true)
-		return f.HoldContainerd(t.Context(), node) // its kubelet says of itself that it is not Ready
+		// The kubelet itself reports that it is not Ready.
+		return f.HoldContainerd(t.Context(), node)
 	})
 	b := f.boards[s.node]
 	s.until(t, "the board has said off", func() bool { return !s.saw("proof power").IsZero() })
@@ -130,8 +131,8 @@ func boardLies(t *testing.T, f *fencing) {
 	f.judge(t, s.recorder)
 }
 
-// Guard: the node that runs an executor dies with it, and another node does the next try. The dead one has simply no power:
-// its board says so, and that is its proof.
+// Guard: the node that runs an executor dies with it, and another node runs the next attempt. The dead node has no
+// power: its board reports that, which is the proof.
 func executorDies(t *testing.T, f *fencing) {
 	s := f.tell(t, func(node string) error {
 		return errors.Join(f.boards[node].bmc.deaf(true), f.HoldKubelet(t.Context(), node))
@@ -153,10 +154,10 @@ func executorDies(t *testing.T, f *fencing) {
 	})
 	other := f.boards[on]
 	other.bmc.mu.Lock()
-	other.bmc.set(false) // somebody has pulled its plug
+	other.bmc.set(false) // the node's plug was pulled
 	other.bmc.mu.Unlock()
 	do(t, b.bmc.deaf(false))
-	t.Logf("%.1f s: %s has lost its power, with the executor", time.Since(s.began).Seconds(), on)
+	t.Logf("%.1f s: %s has lost its power, and the executor ran on it", time.Since(s.began).Seconds(), on)
 	s.ends(t)
 	s.table(t, map[string]time.Time{"board: power off": b.bmc.when(false), "the executor's node has no power": other.bmc.when(false), "the executor's node has power": other.bmc.when(true)})
 	s.mu.Lock()
@@ -174,7 +175,7 @@ func executorDies(t *testing.T, f *fencing) {
 	}
 }
 
-// Guard: both controllers are killed whenever the NodeFence has gone on, and nothing is lost or done twice.
+// Guard: both controllers are killed after each step of the NodeFence, and nothing is lost or done twice.
 func controllersKilled(t *testing.T, f *fencing) {
 	s := f.tell(t, f.holdKubelet(t))
 	ctx, stop := context.WithCancel(t.Context())

@@ -27,17 +27,18 @@ import (
 //   - One writer at a time: in the volume's file no two writers' lines are mixed.
 //   - The storage was never asked to attach a volume to a second node.
 type checker struct {
-	volume  string // the folder, as the host sees it
+	volume  string // the path of its folder on the host
 	storage func() (node string)
-	leave   func(pid int) bool // nil, or a process that is none of the workload's, such as another cluster's
+	// leave reports processes that are not part of this workload, such as those of another cluster; nil: none.
+	leave func(pid int) bool
 
 	mu     sync.Mutex
 	broken []string
-	seen   map[string]bool // pods' UIDs with their nodes and boots
+	seen   map[string]bool // the nodes and boots of the pods, by UID
 	last   []worker
-	met    map[string]bool // UIDs that were a process at some look
+	met    map[string]bool // UIDs that had a process in some check
 
-	starting map[int]bool // processes that were runc at the last look; look's alone
+	starting map[int]bool // processes that were runc at the last check; only look uses it
 }
 
 func newChecker(volume string, storage func() string) *checker {
@@ -50,7 +51,7 @@ type worker struct {
 	pod, uid, node string
 }
 
-// look is one moment.
+// look checks one moment.
 func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 	before := k.storage()
 	now := time.Now()
@@ -69,7 +70,8 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 		if !ok {
 			young[pid], first = now, now
 		}
-		if _, ok := known[pid]; ok || k.starting[pid] || now.Sub(first) < 10*time.Second { // it may become another program
+		// It may still become another program.
+		if _, ok := known[pid]; ok || k.starting[pid] || now.Sub(first) < 10*time.Second {
 			if w, ok := workerOf(pid); ok {
 				known[pid] = w
 			} else {
@@ -77,7 +79,7 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 			}
 			was := k.starting[pid]
 			if k.starting[pid] = starts(pid); was && !k.starting[pid] {
-				young[pid] = now // it is becoming another program, and may not show yet which
+				young[pid] = now // it is becoming another program, and may not show which
 			}
 		}
 	}
@@ -107,7 +109,7 @@ func (k *checker) look(young map[int]time.Time, known map[int]worker) {
 	}
 }
 
-// fail is called with mu.
+// The caller of fail holds mu.
 func (k *checker) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !k.seen[text] {
@@ -116,16 +118,16 @@ func (k *checker) fail(format string, args ...any) {
 	}
 }
 
-// starts reports whether a process is a container that was created and not started yet, which may
-// take a minute on a busy host, or one that starts containers.
+// starts reports whether a process is a container that was created and not yet started, or a process that starts
+// containers. On a busy host this can take a minute.
 func starts(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	program, _, _ := bytes.Cut(line, []byte{0})
 	return err == nil && filepath.Base(string(program)) == "runc"
 }
 
-// workerOf reads what a process is from the kernel. One that has ended, and waits to be buried,
-// has no command line.
+// workerOf reads from the kernel what a process is. A process that has ended, and whose parent has not yet noticed, has
+// no command line.
 func workerOf(pid int) (worker, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -150,7 +152,7 @@ func workerOf(pid int) (worker, bool) {
 	return w, w.pod != ""
 }
 
-// watch looks until the context ends.
+// watch checks until the context ends.
 func (k *checker) watch(ctx context.Context) {
 	young, known := map[int]time.Time{}, map[int]worker{}
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -165,7 +167,7 @@ func (k *checker) watch(ctx context.Context) {
 	}
 }
 
-// blindAfter is how many lines, one each 20 ms, nobody writes without being seen by twenty looks.
+// blindAfter is the number of lines, one each 20 ms, that nobody can write without being seen in one of twenty checks.
 const blindAfter = 50
 
 // stint is the time of one writer, from its first line to its last.
@@ -175,7 +177,7 @@ type stint struct {
 	lines           int
 }
 
-// stints are those in the volume, by their first lines.
+// stints returns the stints in the volume, ordered by their first lines.
 func (k *checker) stints() ([]stint, error) {
 	text, err := os.ReadFile(filepath.Join(k.volume, "writers"))
 	if os.IsNotExist(err) {
@@ -187,7 +189,8 @@ func (k *checker) stints() ([]stint, error) {
 	var out []stint
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(line, "\n") {
-			break // the last one, half written
+			// The last line is still being written.
+			break
 		}
 		f := strings.Fields(line)
 		if len(f) != 4 {
@@ -207,7 +210,7 @@ func (k *checker) stints() ([]stint, error) {
 	return out, nil
 }
 
-// verdict is what was broken since the last verdict.
+// verdict returns the violations since the last verdict.
 func (k *checker) verdict(changes []csi.Change) []string {
 	all, err := k.stints()
 	k.mu.Lock()
@@ -237,7 +240,7 @@ func (k *checker) verdict(changes []csi.Change) []string {
 	return broken
 }
 
-// running are the processes of the workload at the last look.
+// running returns the processes of the workload in the last check.
 func (k *checker) running() []worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()

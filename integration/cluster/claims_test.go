@@ -13,18 +13,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// lookAtClaims is seldom enough to leave the nodes alone: each look starts a process in each.
+// lookAtClaims is long enough not to disturb the nodes, because each check starts a process in each of them.
 const lookAtClaims = 3 * time.Second
 
-// forecasts follows what the agents say of how long it takes until they can vouch for a death. That falls as time goes
-// by; if it rises, the agent's claim has begun again, and FENCED comes as much later.
+// forecasts follows the agents' reports of the time until they can vouch for a death. It falls as time passes. If it
+// rises, the agent's claim has begun again, and FENCED comes that much later.
 type forecasts struct {
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	ends   map[[2]string]time.Time
 	events []string
 }
 
-// follow looks until the context ends.
+// follow checks until the context ends.
 func (f *forecasts) follow(ctx context.Context, d *died) {
 	f.ends = map[[2]string]time.Time{}
 	verdicts := map[string]string{}
@@ -64,7 +64,7 @@ func (f *forecasts) note(d *died, v *cluster.View, verdicts map[string]string) {
 			}
 			end := v.At.Add(n.GetProvenIn().AsDuration())
 			before, known := f.ends[pair]
-			// A look takes some time, and a claim that has ended is a forecast of zero.
+			// A check takes some time, and a claim that has ended gives a forecast of zero.
 			if known && n.GetProvenIn().AsDuration() > 0 && end.Sub(before) > lookAtClaims {
 				f.events = append(f.events, fmt.Sprintf("%.1f s: the claim of %s by %s has BEGUN AGAIN: %.1f s later", at, of, by, end.Sub(before).Seconds()))
 			}
@@ -78,7 +78,7 @@ func (f *forecasts) note(d *died, v *cluster.View, verdicts map[string]string) {
 	}
 }
 
-// tell is what was noticed, and, if a claim has begun again, what the agents have logged since the fault.
+// tell logs what was noticed and, if a claim has begun again, what the agents have logged since the fault.
 func (f *forecasts) tell(t *testing.T, d *died) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

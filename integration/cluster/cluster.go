@@ -38,31 +38,31 @@ const (
 	clusterName = "prod"
 )
 
-// Networks of the nodes, the first with the API server.
+// Networks lists the networks of the nodes. The API server is on the first one.
 var Networks = []string{"mgmt", "data"}
 
-// Config is what [Start] needs.
+// Config contains what [Start] needs.
 type Config struct {
 	Nodes    int
 	Programs Programs
 	Room     *room.Room
 	Kind     machine.Kind
 	Manifest string // one of deploy/manifests
-	Guarded  bool   // nodes have volumes, and a watchdog that resets them, of whatever kind they are
+	Guarded  bool   // nodes of any kind have volumes, and a watchdog that resets them
 	Plugin   bool   // nodes have the image of a device plugin
 	Executor bool   // nodes have the image that runs fence agents
-	Calm     bool   // Kubernetes notices a silent node as late as it does by default
+	Calm     bool   // Kubernetes notices a silent node as late as with its defaults
 	Say      func(format string, args ...any)
 }
 
-// Programs are paths of what was built.
+// Programs contains the paths of programs that were built.
 type Programs struct {
 	Kubetest, Runtime, Node, Tool string
 	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
-	GuardedAgent                  string // the agent with the simulated one
+	GuardedAgent                  string // the agent with the simulated watchdog
 	CSI, Attacher, Plugin         string
 	Preload                       string // for nodes of User-mode Linux
-	Executor                      string // archive of an image
+	Executor                      string // archive of the executor's image
 	Dockerfile, ControllerFile    string
 }
 
@@ -78,13 +78,13 @@ type Cluster struct {
 	loops   *lab.LoopSet
 	tokens  map[string]string
 	images  []string
-	storage *storage // nil: there is none
+	storage *storage // nil: there is no storage
 
 	mu     sync.Mutex
-	nodes  map[string]machine.Machine // those with power; guarded by mu
+	nodes  map[string]machine.Machine // those that have power; guarded by mu
 	full   map[string]bool            // nodes whose disk is full; guarded by mu
 	bare   map[string]bool            // nodes without the image of the agents; guarded by mu
-	resets map[string][]time.Time     // by watchdogs; guarded by mu
+	resets map[string][]time.Time     // by watchdogs, at these times; guarded by mu
 	closed bool                       // guarded by mu
 }
 
@@ -105,7 +105,8 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	for _, name := range c.Names() {
 		c.tokens[name] = rand.Text()
 	}
-	if err := os.Symlink(config.Programs.Kubetest, c.kubelet()); err != nil { // it is of the kind that its name says
+	// Kubetest behaves as the kubelet if it is called by that name.
+	if err := os.Symlink(config.Programs.Kubetest, c.kubelet()); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -142,7 +143,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// disks makes the LUN, one device of it for each node.
+// disks creates the LUN, with one device of it for each node.
 func (c *Cluster) disks() (err error) {
 	if c.lun, err = lab.NewLUNFile(c.dir, lunSize); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	return err
 }
 
-// Names of all nodes.
+// Names returns the names of all nodes.
 func (c *Cluster) Names() []string {
 	var names []string
 	for i := range c.config.Nodes {
@@ -193,7 +194,7 @@ func (c *Cluster) index(node string) (int, error) {
 	return 0, fmt.Errorf("there is no %s", node)
 }
 
-// spec is what the node gets at its boot.
+// spec returns what the node gets at its boot.
 func (c *Cluster) spec(i int) (machine.Spec, error) {
 	name := nodeName(i)
 	s := machine.Spec{
@@ -227,8 +228,8 @@ func (c *Cluster) spec(i int) (machine.Spec, error) {
 	return s, nil
 }
 
-// lunOf is the LUN as a node has it. The kernel of a node would read a device of the host through a cache of that
-// device, and miss what others write; all see one cache of the file.
+// lunOf returns the LUN as a node sees it. The kernel of a node would read a device of the host through its own cache,
+// and miss what others write. All nodes therefore use the file, and share its cache.
 func (c *Cluster) lunOf(i int) (machine.Device, error) {
 	if c.config.Kind.OwnKernel() {
 		return machine.Device{Path: c.lun.Path}, nil
@@ -240,10 +241,10 @@ func (c *Cluster) lunOf(i int) (machine.Device, error) {
 	return machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}, nil
 }
 
-// simulated reports whether the nodes have a watchdog that is not a kernel's.
+// simulated reports whether the nodes have watchdogs that do not belong to a kernel.
 func (c *Cluster) simulated() bool { return c.config.Guarded && !c.config.Kind.OwnKernel() }
 
-// watchdog is the path of the nodes' watchdog; "": they have none.
+// watchdog returns the path of the nodes' watchdog; "": they have none.
 func (c *Cluster) watchdog() string {
 	switch {
 	case !c.config.Guarded:
@@ -258,7 +259,7 @@ func nodeAddress(network, node int) string { return fmt.Sprintf("10.%d.0.%d", ne
 
 func podNetwork(node int) string { return fmt.Sprintf("10.244.%d.0/24", node+1) }
 
-// Boot gives a node power.
+// Boot gives power to a node.
 func (c *Cluster) Boot(ctx context.Context, name string) error {
 	i, err := c.index(name)
 	if err != nil {
@@ -298,20 +299,20 @@ func (c *Cluster) mind(name string, m machine.Machine) {
 	}
 	c.mu.Unlock()
 	if byItself {
-		if err := m.Kill(); err != nil { // for its control groups
+		if err := m.Kill(); err != nil { // this also cleans up its control groups
 			c.config.Say("%s: %v", name, err)
 		}
 	}
 }
 
-// Resets are the times at which the watchdog of a node has reset it.
+// Resets returns the times at which the watchdog of a node has reset it.
 func (c *Cluster) Resets(name string) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.resets[name])
 }
 
-// node is the present boot of a node.
+// node returns the present boot of a node.
 func (c *Cluster) node(name string) (machine.Machine, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,19 +338,19 @@ func (c *Cluster) Run(ctx context.Context, name string, argv ...string) (string,
 	return string(a.Output), err
 }
 
-// Address is where the API server is reached from outside of the room.
+// Address returns the URL at which the API server is reached from outside the room.
 func (c *Cluster) Address() string { return "https://" + c.config.Room.Front.Addr().String() }
 
-// OwnKernels says that each node has a kernel of its own.
+// OwnKernels reports whether each node has its own kernel.
 func (c *Cluster) OwnKernels() bool { return c.config.Kind.OwnKernel() }
 
-// Fencectl is the program, as nodes see it.
+// Fencectl returns the path of the program in the nodes.
 func (c *Cluster) Fencectl() string { return c.config.Programs.Fencectl }
 
-// Dir is the folder with all logs.
+// Dir returns the folder with all logs.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Close ends all of it. The room's end would do the same; this is for a next cluster in it.
+// Close ends everything. The end of the room would do the same; this is for a next cluster in the same room.
 func (c *Cluster) Close() error {
 	var errs []error
 	c.mu.Lock()
@@ -381,5 +382,5 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// listen opens a listener on an address of the room.
+// listen listens on an address of the room.
 func listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// verb is an action of a person on a running cluster.
+// verb is an action of an operator on a running cluster.
 type verb struct {
 	arguments string
-	node      bool // the first argument is a node
+	node      bool // the first argument must be a node
 	does      string
 	do        func(ctx context.Context, c *Cluster, args []string) (string, error)
 }
 
-// fault is a verb that takes a node and has no output.
+// fault returns a verb that takes one node and has no output.
 func fault(does string, do func(ctx context.Context, c *Cluster, node string) error) verb {
 	return verb{"NODE", true, does, func(ctx context.Context, c *Cluster, args []string) (string, error) { return "", do(ctx, c, args[0]) }}
 }
 
-// each is a verb that takes one or more nodes and has no output.
+// each returns a verb that takes one or more nodes and has no output.
 func each(does string, do func(c *Cluster, node string) error) verb {
 	return verb{"NODE...", true, does, func(_ context.Context, c *Cluster, args []string) (string, error) {
 		var errs []error
@@ -38,11 +38,11 @@ func each(does string, do func(c *Cluster, node string) error) verb {
 }
 
 var verbs = map[string]verb{
-	"status": {"", false, "nodes, agents, what they say of each other", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return c.table(ctx) }},
-	"cut": {"NODE [NETWORK...]", true, "silently off some networks, or off all", func(_ context.Context, c *Cluster, args []string) (string, error) {
+	"status": {"", false, "nodes, agents, and what they report about each other", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return c.table(ctx) }},
+	"cut": {"NODE [NETWORK...]", true, "silently cuts it off some networks, or off all", func(_ context.Context, c *Cluster, args []string) (string, error) {
 		return "", c.Cut(args[0], args[1:]...)
 	}},
-	"split": {"NODE...", true, "part these nodes from the others and the API server", func(_ context.Context, c *Cluster, args []string) (string, error) {
+	"split": {"NODE...", true, "separates these nodes from the others and from the API server", func(_ context.Context, c *Cluster, args []string) (string, error) {
 		return "", c.Split(args...)
 	}},
 	"heal": {"NODE [NETWORK...]", true, "ends a cut, or its part in a split", func(_ context.Context, c *Cluster, args []string) (string, error) {
@@ -50,27 +50,27 @@ var verbs = map[string]verb{
 	}},
 	"power-off":       fault("loss of power", func(_ context.Context, c *Cluster, n string) error { return c.PowerOff(n) }),
 	"boot":            fault("power is back", func(ctx context.Context, c *Cluster, n string) error { return c.Boot(ctx, n) }),
-	"reset":           fault("ended, and booted again at once", func(ctx context.Context, c *Cluster, n string) error { return c.Reset(ctx, n) }),
-	"freeze":          fault("all that runs in it stops; clocks go on", func(_ context.Context, c *Cluster, n string) error { return c.Freeze(n) }),
+	"reset":           fault("ends, and boots again at once", func(ctx context.Context, c *Cluster, n string) error { return c.Reset(ctx, n) }),
+	"freeze":          fault("everything in it stops; clocks go on", func(_ context.Context, c *Cluster, n string) error { return c.Freeze(n) }),
 	"thaw":            fault("ends freeze", func(_ context.Context, c *Cluster, n string) error { return c.Thaw(n) }),
 	"lose-lun":        each("all I/O on the LUN fails; name all nodes for a LUN that is gone", (*Cluster).LoseLUN),
 	"restore-lun":     each("the LUN is back", (*Cluster).RestoreLUN),
-	"kill-kubelet":    fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillKubelet(ctx, n) }),
-	"hold-kubelet":    fault("ended, and not started again", func(ctx context.Context, c *Cluster, n string) error { return c.HoldKubelet(ctx, n) }),
+	"kill-kubelet":    fault("ends, and is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillKubelet(ctx, n) }),
+	"hold-kubelet":    fault("ends, and is not started again", func(ctx context.Context, c *Cluster, n string) error { return c.HoldKubelet(ctx, n) }),
 	"free-kubelet":    fault("ends hold-kubelet", func(ctx context.Context, c *Cluster, n string) error { return c.FreeKubelet(ctx, n) }),
-	"kill-containerd": fault("it is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillContainerd(ctx, n) }),
-	"lose-image":      fault("the image of its agent, and there is no registry", func(ctx context.Context, c *Cluster, n string) error { return c.LoseImage(ctx, n) }),
+	"kill-containerd": fault("ends, and is started again after a second", func(ctx context.Context, c *Cluster, n string) error { return c.KillContainerd(ctx, n) }),
+	"lose-image":      fault("the image of its agent is gone, and there is no registry", func(ctx context.Context, c *Cluster, n string) error { return c.LoseImage(ctx, n) }),
 	"restore-image":   fault("ends lose-image", func(ctx context.Context, c *Cluster, n string) error { return c.RestoreImage(ctx, n) }),
-	"fill-disk":       fault("nothing is left on its disk; of namespaces: on that of its agent", func(ctx context.Context, c *Cluster, n string) error { return c.FillDisk(ctx, n) }),
+	"fill-disk":       fault("its disk is full; in nodes of namespaces, the disk of its agent", func(ctx context.Context, c *Cluster, n string) error { return c.FillDisk(ctx, n) }),
 	"free-disk":       fault("ends fill-disk", func(ctx context.Context, c *Cluster, n string) error { return c.FreeDisk(ctx, n) }),
 	"exhaust-memory":  fault("the kernel's OOM killer ends its agent", func(ctx context.Context, c *Cluster, n string) error { return c.ExhaustMemory(ctx, n) }),
 	"delete-agent":    fault("its pod", func(ctx context.Context, c *Cluster, n string) error { return c.DeleteAgent(ctx, n) }),
 	"kill-server":     {"", false, "the API server", func(_ context.Context, c *Cluster, _ []string) (string, error) { return "", c.KillServer() }},
 	"start-server":    {"", false, "the API server is back", func(ctx context.Context, c *Cluster, _ []string) (string, error) { return "", c.StartServer(ctx) }},
-	"settle": {"", false, "ends all faults and waits", func(ctx context.Context, c *Cluster, _ []string) (string, error) {
+	"settle": {"", false, "ends all faults, and waits for all nodes and agents", func(ctx context.Context, c *Cluster, _ []string) (string, error) {
 		return "", c.Settle(ctx, readyLimit)
 	}},
-	"run": {"NODE COMMAND...", true, "in the node, beside its kubelet", func(ctx context.Context, c *Cluster, args []string) (string, error) {
+	"run": {"NODE COMMAND...", true, "runs a command in the node, beside its kubelet", func(ctx context.Context, c *Cluster, args []string) (string, error) {
 		if len(args) < 2 {
 			return "", errors.New("run: give a command")
 		}
@@ -78,14 +78,14 @@ var verbs = map[string]verb{
 	}},
 }
 
-// Verbs is a list of them, for people.
+// Verbs returns a list of the verbs for the help.
 func Verbs() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	for _, name := range slices.Sorted(maps.Keys(verbs)) {
 		fmt.Fprintf(table, "  %s %s\t%s\n", name, verbs[name].arguments, verbs[name].does)
 	}
-	_ = table.Flush() // into memory
+	_ = table.Flush() // it writes into memory
 	return text.String()
 }
 
@@ -104,8 +104,8 @@ func (c *Cluster) Command(ctx context.Context, words []string) (string, error) {
 	return v.do(ctx, c, words[1:])
 }
 
-// Serve does what comes over connections, one command each, its words ended by zero bytes and
-// all of it by a line feed. It returns when the listener is closed.
+// Serve executes the commands that arrive over connections, one on each. Each word of a command ends with a zero byte,
+// and the command with a line feed. Serve returns when the listener is closed.
 func (c *Cluster) Serve(ctx context.Context, l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -149,7 +149,7 @@ func Ask(socket string, words []string) (string, error) {
 	return strings.TrimPrefix(text, " "), nil
 }
 
-// brief is a text for a cell of a table: in one line, without the middle of a long one.
+// brief fits a text into a cell of a table: in one line, and without the middle if it is long.
 func brief(text string) string {
 	const most = 100
 	line := []rune(strings.Join(strings.Fields(text), " "))
@@ -159,7 +159,7 @@ func brief(text string) string {
 	return string(line[:most/2]) + " ... " + string(line[len(line)-most/2:])
 }
 
-// table is what Look sees, for people.
+// table formats what Look returns for the terminal.
 func (c *Cluster) table(ctx context.Context) (string, error) {
 	v, err := c.Look(ctx)
 	if err != nil {
@@ -186,6 +186,6 @@ func (c *Cluster) table(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", name, ready, pod, verdict, says)
 	}
-	_ = out.Flush() // into memory
+	_ = out.Flush() // it writes into memory
 	return text.String(), nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a person types wrong is answered with what there is, over the socket, too.
+// If a person types something wrong, the answer names the right words, over the socket, too.
 func TestCommandsThatCannotBe(t *testing.T) {
 	c := &Cluster{config: Config{Nodes: 2}}
 	socket := filepath.Join(t.TempDir(), "s")
@@ -47,7 +47,7 @@ func TestCommandsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Guard: what an agent said last is many lines of its log, and the table has one line for each node.
+// Guard: the last output of an agent can be many lines of its log, and the table has only one line for each node.
 func TestBrief(t *testing.T) {
 	for text, want := range map[string]string{
 		"Running, ready true, restarts 0":                       "Running, ready true, restarts 0",

@@ -13,13 +13,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// deaths have a cluster of their own, whose nodes have watchdogs that reset them. Those of User-mode Linux are the
-// kernel's softdog. Those of namespaces are simulated: such nodes die if they are asked for by name, for comparison.
+// deaths need a separate cluster, whose nodes have watchdogs that reset them. The watchdog of User-mode Linux is the
+// kernel's softdog. In namespaces it is simulated: these nodes die only for comparison, if they are asked for by name.
 var deaths = []struct {
 	name    string
 	victims []string
 	fault   func(t *testing.T, d *died)
-	// resets says that the watchdog strikes while the fault lasts.
+	// resets reports whether the watchdog strikes while the fault lasts.
 	resets bool
 }{
 	{"dies_cut_off", []string{"node-4"}, func(t *testing.T, d *died) { do(t, d.Cut("node-4")) }, true},
@@ -32,12 +32,12 @@ var deaths = []struct {
 	{"dies_frozen", []string{"node-4"}, func(t *testing.T, d *died) { do(t, d.Freeze("node-4")) }, false},
 }
 
-// died is a cluster, and what is seen of a death in it.
+// died is a cluster, and what is observed of a death in it.
 type died struct {
 	*cluster.Cluster
 	victims, others []string
 	before          map[string]int // resets
-	at              time.Time      // of the fault
+	at              time.Time      // when the fault happened
 }
 
 func TestDeaths(t *testing.T) {
@@ -83,7 +83,7 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 	if inside == nil {
 		t.Skipf("set %s=1 as root to have nodes die in a real cluster (make test-cluster)", enableEnv)
 	}
-	if shared != nil { // that of the other scenarios
+	if shared != nil { // the cluster of the other scenarios
 		do(t, shared.Close())
 		shared = nil
 	}
@@ -102,8 +102,8 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// order has somebody in the agent's pod on a node order that another one ends, and looks at the answer in the end. Root of the node
-// may not: it is in another PID namespace than the agent.
+// order makes a user in the agent's pod on one node order another node to end, and checks the final answer. Root of the
+// node may not do this, because it is in another PID namespace than the agent.
 func (d *died) order(t *testing.T, by, victim string) {
 	t.Helper()
 	if out, err := d.Run(t.Context(), by, d.Fencectl(), "fence", victim, socketArg); err == nil || !strings.Contains(err.Error()+out, "root in another container") {
@@ -137,7 +137,7 @@ func (d *died) order(t *testing.T, by, victim string) {
 	})
 }
 
-// dies waits for what is expected of the death of the victims, and for their return. It returns a line of the table.
+// dies waits for the expected death of the victims, and for their return. It returns a line of the table.
 func (d *died) dies(t *testing.T, resets bool) string {
 	t.Helper()
 	type told struct {
@@ -145,7 +145,7 @@ func (d *died) dies(t *testing.T, resets bool) string {
 		at     time.Time
 		err    error
 	}
-	// For as long as nobody has come back.
+	// It follows the claims until a node has come back.
 	var claims forecasts
 	ctx, stop := context.WithCancel(t.Context())
 	defer claims.tell(t, d)
@@ -183,7 +183,7 @@ func (d *died) dies(t *testing.T, resets bool) string {
 	thawed := d.thaw(t, resets)
 	for _, name := range d.others {
 		if n := len(d.Resets(name)); n != d.before[name] {
-			t.Errorf("BROKEN: %s was reset, and is none of the victims", name)
+			t.Errorf("BROKEN: %s was reset, and it is not a victim", name)
 		}
 	}
 	back := time.Now()
@@ -191,7 +191,7 @@ func (d *died) dies(t *testing.T, resets bool) string {
 	return fmt.Sprintf("reset after %s | FENCED after %s | as at the beginning %.1f s after their boot%s", d.since(reset), d.since(fenced), time.Since(back).Seconds(), thawed)
 }
 
-// thaw has a node that was frozen go on: it must be reset then.
+// thaw lets a frozen node continue: it must be reset then.
 func (d *died) thaw(t *testing.T, reset bool) string {
 	t.Helper()
 	name := d.victims[0]
@@ -199,11 +199,11 @@ func (d *died) thaw(t *testing.T, reset bool) string {
 		return ""
 	}
 	began := time.Now()
-	until(t, name+" is reset when it goes on", limit, func() bool { return len(d.Resets(name)) > d.before[name] })
-	return fmt.Sprintf("; reset %.2f s after it went on", time.Since(began).Seconds())
+	until(t, name+" is reset when it continues", limit, func() bool { return len(d.Resets(name)) > d.before[name] })
+	return fmt.Sprintf("; reset %.2f s after it continued", time.Since(began).Seconds())
 }
 
-// since lists times, first and last, after the fault.
+// since prints the first and the last of some times, counted from the fault.
 func (d *died) since(times []time.Time) string {
 	if len(times) == 0 {
 		return "-"
@@ -215,7 +215,8 @@ func (d *died) since(times []time.Time) string {
 	return fmt.Sprintf("%.1f to %.1f s", first, last)
 }
 
-// waitFenced returns when the agent of a node says that another one is FENCED, as a script would wait for it.
+// waitFenced returns when the agent of a node reports another one as FENCED. It waits in the same way as a script
+// would.
 func (d *died) waitFenced(ctx context.Context, by, of string) error {
 	end := time.Now().Add(2 * limit)
 	for {
@@ -223,7 +224,7 @@ func (d *died) waitFenced(ctx context.Context, by, of string) error {
 		if err == nil {
 			return nil
 		}
-		// 3: not fenced within the timeout.
+		// The exit code is 3 if the node was not fenced within the timeout.
 		if time.Now().After(end) || !strings.Contains(err.Error(), "exit code 3") {
 			return fmt.Errorf("%w\n%s", err, out)
 		}

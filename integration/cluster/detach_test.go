@@ -10,9 +10,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// What kube-controller-manager does with the pod and the volume of a node that is off, for each order of what can be
-// done. In all of them the node has no power, so that nothing is lost by a wrong order but time. PodGC looks every 20 s,
-// and a node is NotReady after 10 s here.
+// These scenarios try what kube-controller-manager does with the pod and the volume of a node that is off, for each
+// order of the possible steps. The node always has no power, so that a wrong order costs only time. Here PodGC checks
+// every 20 s, and a node is NotReady after 10 s.
 const (
 	podGC   = 20 * time.Second
 	atOnce  = 15 * time.Second // under any load
@@ -20,7 +20,7 @@ const (
 	stagger = 15 * time.Second
 )
 
-// moved waits until the volume is attached to another node, and the replacement writes there.
+// moved waits until the volume is attached to another node and the replacement writes there.
 func (k *kubernetes) moved(t *testing.T, rec *recorder, since time.Time, within time.Duration) {
 	t.Helper()
 	until(t, "the volume is attached elsewhere", within, func() bool { return !rec.when("attached").IsZero() })
@@ -34,11 +34,11 @@ func (k *kubernetes) moved(t *testing.T, rec *recorder, since time.Time, within 
 		rec.when("detached").Sub(since).Seconds(), onto, rec.when("attached").Sub(since).Seconds(), time.Since(since).Seconds(), evicted)
 }
 
-// Guard: the controller's order. The volume is elsewhere at once, though the Node is still Ready and says that the volume
-// is in use, and nobody touched the VolumeAttachment.
+// Guard: in the controller's order, the volume is attached elsewhere at once, although the Node is still Ready and
+// reports that the volume is in use. Nobody touches the VolumeAttachment.
 func taintEvictedDeleted(t *testing.T, k *kubernetes) { k.inOrder3(t, false) }
 
-// The same after Ready was made Unknown: nothing is gained by that.
+// This is the same after Ready was set to Unknown, which gains nothing.
 func unknownTaintEvictedDeleted(t *testing.T, k *kubernetes) { k.inOrder3(t, true) }
 
 func (k *kubernetes) inOrder3(t *testing.T, unknown bool) {
@@ -57,7 +57,7 @@ func (k *kubernetes) inOrder3(t *testing.T, unknown bool) {
 	k.settle(t, rec)
 }
 
-// Guard: the taint alone deletes nothing while the Node is Ready; that is why the controller deletes.
+// Guard: the taint alone deletes nothing while the Node is Ready. That is why the controller deletes.
 func taintAlone(t *testing.T, k *kubernetes) {
 	n, _, rec := k.lose(t)
 	since := time.Now()
@@ -69,7 +69,7 @@ func taintAlone(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// Guard: once the Node is not Ready the taint is enough, within PodGC's 20 s.
+// Guard: once the Node is not Ready, the taint is enough, within PodGC's 20 s.
 func unknownAndTaint(t *testing.T, k *kubernetes) {
 	n, _, rec := k.lose(t)
 	k.unknown(t, n.Name)
@@ -79,7 +79,7 @@ func unknownAndTaint(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// The same for a person who sets the taint on a Node that Kubernetes calls NotReady.
+// This is the same when a person sets the taint on a Node that Kubernetes calls NotReady.
 func notReadyThenTaint(t *testing.T, k *kubernetes) {
 	n, _, rec := k.lose(t)
 	await(t, k.Cluster, "NotReady", cluster.NodeNotReady(n.Name))
@@ -89,8 +89,8 @@ func notReadyThenTaint(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// Guard: a pod that is deleted before its eviction is replaced all the same, if with a detour: the eviction by taint
-// works by name, and may hit the replacement (kubernetes#141568).
+// Guard: a pod that is deleted before its eviction is still replaced, but later: the eviction by taint uses the pod's
+// name, and may hit the replacement (kubernetes#141568).
 func deletedBeforeItsEviction(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)
 	since := time.Now()
@@ -102,7 +102,7 @@ func deletedBeforeItsEviction(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// Guard: a pod that is deleted before the taint is there may be replaced on the dead node, which Kubernetes still calls
+// Guard: a pod that is deleted before the taint is set may be replaced on the dead node, which Kubernetes still calls
 // Ready. That is why the barrier comes first.
 func deletedThenTaint(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)
@@ -113,8 +113,8 @@ func deletedThenTaint(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// Guard: a VolumeAttachment that somebody deletes does not help: without the taint the volume goes nowhere, and the pod
-// may be replaced on the dead node.
+// Guard: to delete the VolumeAttachment does not help. Without the taint the volume is attached nowhere else, and the
+// pod may be replaced on the dead node.
 func deletedWithoutTaint(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)
 	k.force(t, p)

@@ -20,7 +20,7 @@ const (
 	workers        = "node.deckhouse.io/group=worker"
 )
 
-// pluginDaemonSet hands out the device of the node.
+// pluginDaemonSet is a DaemonSet that offers the node's device.
 func pluginDaemonSet(device string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: DaemonSet
@@ -43,8 +43,8 @@ spec:
 `, cluster.PluginImage, pluginResource, device)
 }
 
-// Guard: deploy/manifests/device-plugin.yaml runs agents without privileges, by a watchdog that the kubelet hands them.
-// With kernels of the nodes' own that is softdog, and armed.
+// Guard: deploy/manifests/device-plugin.yaml runs agents without privileges, with a watchdog that the kubelet gives
+// them. If nodes have their own kernels, that watchdog is softdog, and is armed.
 func TestDevicePlugin(t *testing.T) {
 	t.Run("device_plugin", func(t *testing.T) {
 		if inside == nil {
@@ -64,7 +64,7 @@ func TestDevicePlugin(t *testing.T) {
 		real := kind(t, mustPrograms(t)).OwnKernel()
 		if !real {
 			device = "/dev/watchdog"
-			for _, name := range c.Names() { // something that is there
+			for _, name := range c.Names() { // a path that exists
 				_, err := c.Run(t.Context(), name, "mknod", device, "c", "1", "3")
 				do(t, err)
 			}
@@ -96,10 +96,10 @@ func mustPrograms(t *testing.T) cluster.Programs {
 	return p
 }
 
-// startForPlugin is a cluster in which the manifest was applied.
+// startForPlugin returns a cluster to which the manifest was applied.
 func startForPlugin(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	if shared != nil { // that of the other scenarios
+	if shared != nil { // the cluster of the other scenarios
 		do(t, shared.Close())
 		shared = nil
 	}
@@ -111,12 +111,13 @@ func startForPlugin(t *testing.T) *cluster.Cluster {
 	manifest := string(text)
 	const watchdog = "    watchdog:\n"
 	if err == nil && (!strings.Contains(manifest, watchdog) || !strings.Contains(manifest, "image: "+cluster.AgentImage)) {
-		err = errors.New("device-plugin.yaml is not as this test knows it")
+		err = errors.New("device-plugin.yaml has changed: adapt this test")
 	}
 	if !nodes.OwnKernel() {
 		manifest = strings.Replace(manifest, watchdog, watchdog+"      driver: none\n", 1)
-		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0); err == nil && has == 0 { // nobody gives what he has not
-			t.Log("this host gives nobody CAP_SYS_RESOURCE: the agents run without")
+		// A process cannot pass on a capability that it lacks.
+		if has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0); err == nil && has == 0 {
+			t.Log("this host grants CAP_SYS_RESOURCE to nobody: the agents run without it")
 			manifest = strings.Replace(manifest, "                - SYS_RESOURCE\n", "", 1)
 		}
 	}

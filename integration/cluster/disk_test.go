@@ -19,9 +19,9 @@ const (
 	maintenanceBy = "fencing-agent.io/disable"
 )
 
-// Guard: a full disk takes nothing from an agent that runs, nor from one that starts and has its files. It obeys its
-// Node, keeps its lists, says what it cannot store, and stores it when there is room. One that has no list yet does not
-// start without room for it, and says so.
+// Guard: a full disk does no harm to an agent that runs, nor to one that starts and has its files. The agent obeys its
+// Node, keeps its lists, reports what it cannot store, and stores it when there is room. An agent that has no list yet
+// does not start without room for one, and says so.
 func diskFull(t *testing.T, c *cluster.Cluster) {
 	const node = "node-4"
 	rest := without(c.Names(), node)
@@ -36,11 +36,11 @@ func diskFull(t *testing.T, c *cluster.Cluster) {
 	if _, err := c.Run(t.Context(), node, "rm", nodeFile); err != nil {
 		t.Fatal(err)
 	}
-	do(t, c.FillDisk(t.Context(), node)) // with that place
+	do(t, c.FillDisk(t.Context(), node)) // including that space
 	kubectl(t, c, "annotate", "node", node, maintenanceBy+"-")
 	await(t, c, "it obeys again, and says that it cannot remember that", disarmed(node, false), unsaved(t, c, node, 1), cluster.GroupWhole(c.Names()...))
 	hold(t, c, "nothing else is the matter", 8*time.Second, cluster.GroupWhole(c.Names()...), unsaved(t, c, node, 1), cluster.AgentsReady(c.Names()...), unharmed(c.Names(), before), notDead(node, rest...))
-	if !c.OwnKernels() { // else the log is on the same disk
+	if !c.OwnKernels() { // otherwise the log is on the same disk
 		if text := kubectl(t, c, "-n", cluster.Space, "logs", look(t, c).AgentPod(node).Name); !strings.Contains(text, "cannot store what this agent knows about this node's Node") || !strings.Contains(text, "no space left on device") {
 			t.Errorf("the log does not say that something cannot be remembered")
 		}
@@ -56,7 +56,7 @@ func diskFull(t *testing.T, c *cluster.Cluster) {
 	}
 
 	do(t, c.DeleteAgent(t.Context(), node))
-	if !c.OwnKernels() { // else there is no room for the pod either
+	if !c.OwnKernels() { // otherwise there is no room for the pod either
 		await(t, c, "another agent starts on the full disk", cluster.AgentsReady(node), unsaved(t, c, node, 1), another(node, before[node]))
 	}
 	hold(t, c, "the others go on", 8*time.Second, cluster.Quorum(rest...), cluster.AgentsReady(rest...), unharmed(rest, before), notDead(node, rest...))
@@ -67,7 +67,7 @@ func diskFull(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// firstStart has an agent that remembers nothing start on a full disk.
+// firstStart makes an agent that remembers nothing start on a full disk.
 func firstStart(t *testing.T, c *cluster.Cluster, node string) {
 	t.Helper()
 	rest := without(c.Names(), node)
@@ -94,7 +94,7 @@ func firstStart(t *testing.T, c *cluster.Cluster, node string) {
 	await(t, c, "there is room, and it starts", cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
 
-// keptFiles are the digests of what the agent must not lose.
+// keptFiles returns the digests of the files that the agent must not lose.
 func keptFiles(t *testing.T, c *cluster.Cluster, node string) string {
 	t.Helper()
 	out, err := c.Run(t.Context(), node, "sha256sum", machine.AgentFolder+"/members.json", machine.AgentFolder+"/members-terms.json")
@@ -102,7 +102,7 @@ func keptFiles(t *testing.T, c *cluster.Cluster, node string) string {
 	return out
 }
 
-// unsaved holds when the agent of the node says that so many of its files cannot be stored.
+// unsaved holds when the agent of the node reports this number of files that cannot be stored.
 func unsaved(t *testing.T, c *cluster.Cluster, node string, want float64) cluster.Condition {
 	return func(*cluster.View) string {
 		if n, err := c.Metric(t.Context(), node, unsavedNode); err != nil || n != want {
@@ -112,7 +112,7 @@ func unsaved(t *testing.T, c *cluster.Cluster, node string, want float64) cluste
 	}
 }
 
-// remembers holds when what the agent has stored of its Node is from a maintenance, or is not.
+// remembers holds when the agent's file about its Node does, or does not, say that it is under maintenance.
 func remembers(t *testing.T, c *cluster.Cluster, node string, maintenance bool) cluster.Condition {
 	return func(*cluster.View) string {
 		if text, err := c.Run(t.Context(), node, "cat", nodeFile); err != nil || strings.Contains(text, maintenanceBy) != maintenance {
@@ -129,7 +129,7 @@ func metric(t *testing.T, c *cluster.Cluster, node, name string) float64 {
 	return n
 }
 
-// disarmed holds while the agent of the node says that it is disarmed by its Node, or by nothing.
+// disarmed holds while the agent of the node reports that its Node disarms it, or that nothing does.
 func disarmed(node string, want bool) cluster.Condition {
 	return func(v *cluster.View) string {
 		s := v.Agents[node]
@@ -140,7 +140,7 @@ func disarmed(node string, want bool) cluster.Condition {
 	}
 }
 
-// another holds when the agent of the node is in another container.
+// another holds when the agent of the node runs in another container.
 func another(node, container string) cluster.Condition {
 	return func(v *cluster.View) string {
 		if now := containers(v, []string{node})[node]; now == container || now == "" {

@@ -1,5 +1,5 @@
-// Package cluster is a real Kubernetes cluster on one machine: a control plane, kubelets,
-// containerd and runc, with the agents in it as the shipped manifest deploys them, and faults.
+// Package cluster runs a real Kubernetes cluster on one machine: a control plane, kubelets, containerd and runc, with the
+// agents as the shipped manifest deploys them. It can also cause faults.
 //
 //	make cluster, make test-cluster
 //	      |
@@ -11,20 +11,20 @@
 //	        containerd, kubelet, and the pods of deploy/manifests;
 //	        a watchdog that ends the node, and volumes             lab, csi (only if Guarded)
 //
-// [Start] brings it up to Ready nodes; [Cluster.Install] applies the manifest, with other names
-// of images and without a watchdog, or with a simulated one. Faults are one call
-// each (faults.go). [Cluster.Look] sees pods through the API server and agents through their
-// sockets, from inside of their nodes, so that it works during a cut, too.
+// [Start] starts the cluster and returns when its nodes are Ready. [Cluster.Install] applies the manifest, with other
+// names of images and without a watchdog, or with a simulated one. Each fault is one call (faults.go). [Cluster.Look]
+// asks the API server for pods, and the agents through their sockets inside their nodes, so that it also works during a
+// cut.
 //
 // # State and invariants
 //
-//   - A node keeps its folder, its address and its device of the LUN from boot to boot, and
-//     its port stays cut until it is healed.
+//   - A node keeps its folder, its address and its device of the LUN across boots, and its port stays cut until it is
+//     healed.
 //   - Nothing survives the room: no process, no mount, no interface, no loop device.
-//   - The images hold what deploy/Dockerfile copies, and no registry is asked for anything.
+//   - The images contain what deploy/Dockerfile copies, and no registry is needed.
 //
 // # Concurrency and blocking
 //
-// A [Cluster] may be used from any goroutine; boots and ends of nodes exclude each other. What
-// waits takes a context. Nothing runs in the background but the relay to the API server.
+// A [Cluster] may be used from any goroutine; boots and ends of nodes exclude each other. Methods that wait take a
+// context. Only the relay to the API server runs in the background.
 package cluster

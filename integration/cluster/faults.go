@@ -52,7 +52,7 @@ func (c *Cluster) ports(node string, networks []string, to place) error {
 	return nil
 }
 
-// PowerOff ends a node as a loss of power does. [Cluster.Boot] is its return.
+// PowerOff ends a node like a loss of power. [Cluster.Boot] brings it back.
 func (c *Cluster) PowerOff(node string) error {
 	m, err := c.node(node)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Cluster) Thaw(node string) error {
 	return m.Thaw()
 }
 
-// LoseLUN makes every I/O of the node on the LUN fail; the other nodes see all of it.
+// LoseLUN makes every I/O of the node on the LUN fail; the other nodes still see the whole LUN.
 func (c *Cluster) LoseLUN(node string) error { return c.lunFault(node, machine.Lose, c.loops.Lose) }
 
 // RestoreLUN ends [Cluster.LoseLUN].
@@ -99,7 +99,7 @@ func (c *Cluster) RestoreLUN(node string) error {
 	return c.lunFault(node, machine.Restore, c.loops.Restore)
 }
 
-// lunFault does it in the node, or on the device of the host.
+// lunFault causes a fault in the node, or on the device of the host.
 func (c *Cluster) lunFault(node, what string, outside func(i int) error) error {
 	i, err := c.index(node)
 	if err != nil {
@@ -192,22 +192,22 @@ func (c *Cluster) onImages(ctx context.Context, node string, args ...string) err
 	return err
 }
 
-// fill leaves nothing of the disk behind a folder. What is allocated is not written.
+// fill leaves no free space on the disk of a folder. It allocates without writing.
 const fill = `n=0
 for size in 4G 512M 64M 8M 1M 64k 4k; do
 	while fallocate -l $size $0/full.$$.$n 2>/dev/null; do n=$((n+1)); done
 	n=$((n+1))
 done`
 
-// FillDisk leaves no byte free on the disk of a node. With a kernel of its own that is the disk behind /var/lib;
-// otherwise it is the one with the files of its agent, because the rest is the host's.
+// FillDisk leaves no byte free on the disk of a node. If the node has its own kernel, that is the disk behind /var/lib.
+// Otherwise it is only the disk with the files of its agent, because the rest belongs to the host.
 func (c *Cluster) FillDisk(ctx context.Context, node string) error {
 	c.mark(c.full, node, true)
 	_, err := c.Run(ctx, node, "sh", "-c", fill, c.disk())
 	return err
 }
 
-// disk is a folder on the disk that can be filled.
+// disk returns a folder on the disk that can be filled.
 func (c *Cluster) disk() string {
 	if c.config.Kind.OwnKernel() {
 		return "/var/lib"
@@ -224,8 +224,8 @@ func (c *Cluster) FreeDisk(ctx context.Context, node string) error {
 	return err
 }
 
-// exhaust limits the memory of the agent to what it has, and some more, and charges pages to it that belong to no
-// process: the kernel then ends the agent. This works with control groups of both versions.
+// exhaust limits the memory of the agent to slightly more than it uses, and charges it with pages that belong to no
+// process. The kernel then kills the agent. This works with control groups of both versions.
 const exhaust = `for p in /proc/[0-9]*; do
 	read -r name <$p/comm 2>/dev/null && [ "$name" = fencing-agent ] && pid=${p#/proc/}
 done
@@ -261,7 +261,7 @@ func (c *Cluster) marked(set map[string]bool, node string) bool {
 // KillServer ends the API server.
 func (c *Cluster) KillServer() error { return c.Plane.KillServer() }
 
-// StartServer starts it again.
+// StartServer starts the API server again.
 func (c *Cluster) StartServer(ctx context.Context) error { return c.Plane.StartServer(ctx) }
 
 // Settle ends all faults, and returns when all nodes and agents are as at the beginning.

@@ -49,7 +49,7 @@ func blockDevice(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// Guard: a LUN that one node has lost, or all of them, is no reason to lose anything else.
+// Guard: if one node or all nodes lose the LUN, nothing else is lost.
 func lunGone(t *testing.T, c *cluster.Cluster) {
 	healthy := func(want bool, nodes ...string) cluster.Condition {
 		return func(v *cluster.View) string {
@@ -81,8 +81,8 @@ func lunGone(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// Guard: a node that is off the network of the API server is NotReady to Kubernetes, and alive to
-// the group, which has another network.
+// Guard: a node that is cut off the network of the API server is NotReady to Kubernetes. The group, which has another
+// network, still counts it.
 func oneNetworkCut(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.Cut("node-4", "mgmt"))
@@ -92,7 +92,7 @@ func oneNetworkCut(t *testing.T, c *cluster.Cluster) {
 	await(t, c, "healed", cluster.NodesReady(c.Names()...), unharmed(c.Names(), before))
 }
 
-// Guard: a node that is off all networks loses its quorum, and the rest keeps theirs.
+// Guard: a node that is off all networks loses its quorum, and the others keep theirs.
 func allNetworksCut(t *testing.T, c *cluster.Cluster) {
 	rest := without(c.Names(), "node-4")
 	do(t, c.Cut("node-4"))
@@ -115,8 +115,7 @@ func allNetworksCut(t *testing.T, c *cluster.Cluster) {
 	await(t, c, "healed: the node and its agent are Ready", cluster.NodesReady(c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
 
-// Guard: of two halves the one that reaches the API server lives, by the LUN's word, and the other
-// knows that it does not.
+// Guard: of two halves, the LUN grants the one that reaches the API server. The other half knows that it has lost.
 func equalSplit(t *testing.T, c *cluster.Cluster) {
 	near, far := []string{"node-1", "node-2"}, []string{"node-3", "node-4"}
 	do(t, c.Split(far...))
@@ -131,7 +130,7 @@ func equalSplit(t *testing.T, c *cluster.Cluster) {
 		}
 	}
 	await(t, c, "one half has won, the other has lost", says(fencingv1.Reason_REASON_SPLIT_WON, near...), says(fencingv1.Reason_REASON_SPLIT_LOST, far...))
-	hold(t, c, "and it stays so", 5*time.Second, cluster.Quorum(near...), says(fencingv1.Reason_REASON_SPLIT_LOST, far...))
+	hold(t, c, "and that does not change", 5*time.Second, cluster.Quorum(near...), says(fencingv1.Reason_REASON_SPLIT_LOST, far...))
 	for _, name := range far {
 		do(t, c.Heal(name))
 	}
@@ -173,8 +172,8 @@ func powerLost(t *testing.T, c *cluster.Cluster) {
 	}, cluster.GroupWhole(c.Names()...))
 }
 
-// deathsByBoot are the deaths that each of these agents has had proven by a boot: a status has them
-// only until the node is back, their count stays.
+// deathsByBoot counts the deaths that each of these agents has had proven by a boot. A status contains such a death
+// only until the node is back, but the count stays.
 func deathsByBoot(t *testing.T, c *cluster.Cluster, nodes []string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -188,7 +187,8 @@ func deathsByBoot(t *testing.T, c *cluster.Cluster, nodes []string) map[string]i
 	return counts
 }
 
-// Guard: an agent whose node was moved says what to do, and runs when that was done; both ways.
+// Guard: an agent whose node was moved to another group says what to do, and runs when that was done. This is tested in
+// both directions.
 func movedToAnotherGroup(t *testing.T, c *cluster.Cluster) {
 	rest := without(c.Names(), "node-4")
 	const other = "node-role.kubernetes.io/worker"
@@ -233,7 +233,7 @@ func saysWhatToDo(t *testing.T, c *cluster.Cluster, group, was string) {
 	})
 }
 
-// forget does what the message and docs/kubernetes.md say.
+// forget does what the message and docs/kubernetes.md advise.
 func forget(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	if _, err := c.Run(t.Context(), "node-4", "rm", "-f", "/var/lib/fencing-agent/members.json", "/var/lib/fencing-agent/members-terms.json"); err != nil {

@@ -10,25 +10,25 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/oci"
 )
 
-// ToolImage holds the namespaces of pods and is a workload; integration/cluster/cmd/tool.
+// ToolImage holds the namespaces of pods and is a workload; see integration/cluster/cmd/tool.
 const ToolImage = "localhost/tool:1"
 
-// AgentImage has what deploy/Dockerfile says, under the name that docs and manifests use.
+// AgentImage contains what deploy/Dockerfile describes, under the name in documents and manifests.
 const AgentImage = "registry.example.com/fencing-agent:v0.1.0"
 
-// NextImage is the same by another name, for updates: nodes unpack one layer for both.
+// NextImage is the same image with another name, for updates: nodes unpack one layer for both.
 const NextImage = "registry.example.com/fencing-agent:v0.2.0"
 
-// PluginImage is that of a device plugin with one device.
+// PluginImage is the image of a device plugin with one device.
 const PluginImage = "localhost/plugin:1"
 
-// BrokenImage is one whose program ends at once.
+// BrokenImage is an image whose program ends at once.
 const BrokenImage = "registry.example.com/fencing-agent:broken"
 
-// ControllerImage has what deploy/controller/Dockerfile says.
+// ControllerImage contains what deploy/controller/Dockerfile describes.
 const ControllerImage = "registry.example.com/fencing-controller:v0.1.0"
 
-// ExecutorImage is what deploy/executor describes; make test-nodefence builds it under this name.
+// ExecutorImage is the image that deploy/executor describes; make test-nodefence builds it with this name.
 const ExecutorImage = "registry.example.com/fencing-executor:v0.1.0"
 
 // makeImages writes an archive for each image.
@@ -75,12 +75,12 @@ func (c *Cluster) makeImages() error {
 	return nil
 }
 
-// archive is the file with an image.
+// archive returns the path of the file with an image.
 func (c *Cluster) archive(image string) string {
 	return filepath.Join(c.dir, strings.NewReplacer("/", "_", ":", "_").Replace(image)+".tar")
 }
 
-// dockerfile is the image that deploy/Dockerfile describes: what it copies, and its entry point.
+// dockerfile returns the image that deploy/Dockerfile describes: the files that it copies, and its entry point.
 func dockerfile(path string, built map[string]string) (oci.Image, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -91,19 +91,19 @@ func dockerfile(path string, built map[string]string) (oci.Image, error) {
 		line = strings.TrimSpace(line)
 		instruction, rest, _ := strings.Cut(line, " ")
 		switch words := strings.Fields(rest); {
-		// USER: the pods' manifests say who runs.
+		// USER is ignored: the pods' manifests set the user.
 		case line == "" || strings.HasPrefix(line, "#"), instruction == "FROM" && rest == "scratch", instruction == "USER":
 		case instruction == "COPY" && len(words) > 1:
 			folder := words[len(words)-1]
 			for _, from := range words[:len(words)-1] {
 				if built[from] == "" || !strings.HasSuffix(folder, "/") {
-					return oci.Image{}, fmt.Errorf("%s: %q: this builder knows no such file", path, line)
+					return oci.Image{}, fmt.Errorf("%s: %q: this builder does not know the file", path, line)
 				}
 				i.Files[strings.TrimPrefix(folder, "/")+filepath.Base(from)] = built[from]
 			}
 		case instruction == "ENTRYPOINT" && json.Unmarshal([]byte(rest), &i.Entrypoint) == nil:
 		default:
-			return oci.Image{}, fmt.Errorf("%s: %q: this builder knows no such instruction", path, line)
+			return oci.Image{}, fmt.Errorf("%s: %q: this builder does not know the instruction", path, line)
 		}
 	}
 	return i, nil

@@ -20,7 +20,7 @@ func TestShippedDockerfile(t *testing.T) {
 	}
 }
 
-// Guard: an instruction that this builder leaves out would make another image than the shipped one.
+// Guard: if this builder ignored an instruction, its image would differ from the shipped one.
 func TestDockerfileThatIsNotUnderstood(t *testing.T) {
 	for _, line := range []string{"RUN true", "FROM debian", "COPY bin/other /usr/local/bin/", "ENV A=b"} {
 		path := filepath.Join(t.TempDir(), "Dockerfile")
@@ -33,7 +33,7 @@ func TestDockerfileThatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// Guard: nothing of the shipped manifest is different but what nodes of namespaces cannot have.
+// Guard: the applied manifest differs from the shipped one only where nodes of namespaces require it.
 func TestManifestIsTheShippedOne(t *testing.T) {
 	path := ManifestIn("../..")
 	shipped, err := os.ReadFile(path)
@@ -63,9 +63,10 @@ func TestManifestIsTheShippedOne(t *testing.T) {
 		names = append(names, nodeName(i))
 	}
 	if same, err := withMembers(applied, names[:4]); err != nil || same != applied {
-		t.Errorf("four nodes are the manifest's, and something else is applied (%v)", err)
+		t.Errorf("the manifest lists four nodes, and a changed one is applied (%v)", err)
 	}
-	if more, err := withMembers(applied, names); err != nil || strings.Count(more, "mgmt: 10.0.0.6\n") != 2 { // the other group's, too
+	// One of the two belongs to the other group.
+	if more, err := withMembers(applied, names); err != nil || strings.Count(more, "mgmt: 10.0.0.6\n") != 2 {
 		t.Errorf("node-6 is not listed (%v)", err)
 	}
 }

@@ -19,7 +19,7 @@ const GroupLabel = "node.deckhouse.io/group"
 // Group is the group of the nodes.
 const Group = "storage"
 
-// installed is how long the agents may take to be Ready.
+// installed is the longest time until the agents are Ready.
 const installed = 3 * time.Minute
 
 // Install does what docs/kubernetes.md says: the namespace, the gossip key, the LUN, the label,
@@ -41,7 +41,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 		return err
 	}
 	var key [32]byte
-	_, _ = rand.Read(key[:]) // never fails (crypto/rand)
+	_, _ = rand.Read(key[:]) // it never fails (crypto/rand)
 	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: fencing-agent-gossip, namespace: %s}\nstringData: {gossip.keys: %q}\n",
 		Space, base64.StdEncoding.EncodeToString(key[:])+"\n")
 	if err := c.Apply(ctx, secret); err != nil {
@@ -57,13 +57,13 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return nil
 }
 
-// Apply applies a manifest as an operator would.
+// Apply applies a manifest like an operator.
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	_, err := c.Plane.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	return err
 }
 
-// withMembers replaces the list of the group's members, if the manifest has others.
+// withMembers replaces the list of the group's members if the manifest lists other nodes.
 func withMembers(manifest string, names []string) (string, error) {
 	const begin, end = "      static:\n", "    nodeGroup: " + Group + "\n"
 	from, to := strings.Index(manifest, begin), strings.Index(manifest, end)
@@ -89,7 +89,8 @@ func (c *Cluster) InstallNodeFence(ctx context.Context, path, nodeFence string) 
 	return c.installController(ctx, path, "nodeFence: {enabled: true, image: "+ExecutorImage+"}", nodeFence)
 }
 
-// installController adds a line to the controller's configuration, and manifests to its own.
+// installController adds a line to the controller's configuration, and applies manifests in addition to the
+// controller's.
 func (c *Cluster) installController(ctx context.Context, path, config string, more ...string) error {
 	began := time.Now()
 	text, err := os.ReadFile(path)
@@ -127,8 +128,8 @@ func (c *Cluster) installController(ctx context.Context, path, config string, mo
 // ControllerSpace is the namespace of fencing-controller.
 const ControllerSpace = "fencing-controller"
 
-// Manifest is the shipped one, with the image by its tag, which has no digest before it is
-// built, and with the watchdog of the nodes, if they have one.
+// Manifest returns the shipped manifest with two changes. The image is named by its tag, because it has no digest
+// before it is built. The watchdog is that of the nodes, if they have one.
 func Manifest(path, watchdog string) (string, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {

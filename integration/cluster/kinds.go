@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
-// KindEnv is the environment variable that says what nodes are made of.
+// KindEnv is the environment variable that names the kind of nodes.
 const KindEnv = "FENCING_CLUSTER_KIND"
 
 // DefaultKind is the kind of node if none is given.
@@ -21,14 +21,14 @@ var kinds = map[string]func(*room.Room, Programs) machine.Kind{
 	"uml":       func(_ *room.Room, p Programs) machine.Kind { return machine.UML{Preload: p.Preload} },
 }
 
-// KindOf is what nodes are made of, by its name; "" is [DefaultKind].
+// KindOf returns the kind of nodes with this name; "" is [DefaultKind].
 func KindOf(name string, r *room.Room, p Programs) (machine.Kind, error) {
 	if name == "" {
 		name = DefaultKind
 	}
 	kind, ok := kinds[name]
 	if !ok {
-		return nil, fmt.Errorf("%s: there are no nodes of %q: choose one of %s", KindEnv, name, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return nil, fmt.Errorf("%s: there is no kind of nodes %q: choose one of %s", KindEnv, name, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	return kind(r, p), nil
 }

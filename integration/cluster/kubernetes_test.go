@@ -22,8 +22,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// kubernetesScenarios are what the controller's rules rest on: how kubelets and kube-controller-manager behave when a
-// node dies and comes back. Neither agents nor the controller are in this cluster. The first one is the barrier.
+// kubernetesScenarios test what the controller's rules rely on: how kubelets and kube-controller-manager behave when a
+// node dies and comes back. This cluster runs neither agents nor the controller. The first scenario is the barrier.
 var kubernetesScenarios = []struct {
 	name string
 	do   func(t *testing.T, k *kubernetes)
@@ -43,8 +43,8 @@ var kubernetesScenarios = []struct {
 	{"deleted_without_taint", deletedWithoutTaint},
 }
 
-// kubernetes is a cluster without agents and controller, with the StatefulSet of one pod and its volume, and a pod on each
-// node that tolerates everything.
+// kubernetes is a cluster without agents and controller. It runs the StatefulSet of one pod and its volume, and on each
+// node a pod that tolerates all taints.
 type kubernetes struct {
 	*recovery
 	lost time.Time // when the node of the scenario lost its power
@@ -58,7 +58,7 @@ func TestKubernetes(t *testing.T) {
 				k = startKubernetes(t)
 			}
 			defer func() {
-				if t.Failed() && k != nil { // its fault may last
+				if t.Failed() && k != nil { // its fault may still be there
 					do(t, k.Close())
 					k = nil
 				}
@@ -73,7 +73,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// unlessFailed ends the cluster of a scenario that has failed: its fault may last.
+// unlessFailed ends the cluster of a scenario that has failed, because its fault may still be there.
 func (r *recovery) unlessFailed(t *testing.T) *recovery {
 	if !t.Failed() || r == nil {
 		return r
@@ -108,7 +108,8 @@ func startKubernetes(t *testing.T) *kubernetes {
 	return k
 }
 
-// lose takes the power from the node that runs the pod, when all is well. It returns the pod and the Node as they were.
+// lose waits until all is well and then cuts the power of the node that runs the pod. It returns the Node and the pod
+// in their former state.
 func (k *kubernetes) lose(t *testing.T) (*core.Node, *core.Pod, *recorder) {
 	t.Helper()
 	await(t, k.Cluster, "the pods run, and all nodes are Ready", databaseRuns, cluster.NodesReady(k.Names()...), func(v *cluster.View) string {
@@ -142,7 +143,8 @@ func tolerantOn(v *cluster.View, node string) *core.Pod {
 	return nil
 }
 
-// settle ends the scenario: power for all, no taint, all as at the beginning, and nothing was broken meanwhile.
+// settle ends the scenario: all nodes have power and no taint, everything is as at the beginning, and no rule was
+// violated meanwhile.
 func (k *kubernetes) settle(t *testing.T, rec *recorder) {
 	t.Helper()
 	do(t, k.Plane.FreeManager())
@@ -151,10 +153,10 @@ func (k *kubernetes) settle(t *testing.T, rec *recorder) {
 			do(t, k.Boot(t.Context(), name))
 		}
 	}
-	// The taint comes off when the old pod is gone, as the controller does it.
+	// The taint is removed when the old pod is gone, as the controller does it.
 	await(t, k.Cluster, "the nodes are back, and rid of the old pod", cluster.NodesReady(k.Names()...), func(v *cluster.View) string {
 		if p := v.Pod("default", "db-0"); p != nil && (p.DeletionTimestamp != nil || p.Status.Phase == core.PodFailed) {
-			return "db-0 is on its way out"
+			return "db-0 is being deleted"
 		}
 		return ""
 	})
@@ -172,7 +174,7 @@ func (k *kubernetes) taint(t *testing.T, node string) {
 	kubectl(t, k.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
 }
 
-// unknown does what kube-controller-manager does to a Node that it has not heard for long.
+// unknown does what kube-controller-manager does to a Node from which it has not heard for a long time.
 func (k *kubernetes) unknown(t *testing.T, node string) {
 	t.Helper()
 	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`)
@@ -203,8 +205,8 @@ func (k *kubernetes) ranAgain(t *testing.T, uid types.UID) (stint, bool) {
 	return all[i], true
 }
 
-// rejected boots the node, and waits until its kubelet has rejected the pod: others of its pods run again. Nothing but
-// the taint may be the reason: nobody has evicted the pod.
+// rejected boots the node, and waits until its kubelet has rejected the pod while its other pods run again. Only the
+// taint may be the reason: nobody has evicted the pod.
 func (k *kubernetes) rejected(t *testing.T, node string, p *core.Pod) {
 	t.Helper()
 	booted := time.Now()
@@ -216,7 +218,7 @@ func (k *kubernetes) rejected(t *testing.T, node string, p *core.Pod) {
 			return fmt.Sprintf("somebody has evicted or deleted it: %v", now)
 		case other == nil || len(other.Status.ContainerStatuses) != 1 || other.Status.ContainerStatuses[0].State.Running == nil ||
 			!other.Status.ContainerStatuses[0].State.Running.StartedAt.After(booted.Add(-time.Second)):
-			return "the other one does not run yet"
+			return "the other pod does not run yet"
 		case now.Status.Phase != core.PodFailed:
 			if s, ok := k.ranAgain(t, p.UID); ok {
 				t.Fatalf("THERE IS NO BARRIER: the kubelet has started the pod again, on a Node with the taint: %+v", s)
@@ -231,9 +233,9 @@ func (k *kubernetes) rejected(t *testing.T, node string, p *core.Pod) {
 	}
 }
 
-// Guard: what the controller's safety rests on (docs/adr/0028): a kubelet that starts on a Node with the taint starts
-// none of the pods that were bound to it before, though nobody has evicted them. A version of Kubernetes that starts
-// them takes the barrier away, and must not be used with the controller.
+// Guard: the controller's safety relies on this (docs/adr/0028): a kubelet that starts on a Node with the taint starts
+// none of the pods that were bound to it before, although nobody has evicted them. With a version of Kubernetes that
+// starts them there is no barrier, and it must not be used with the controller.
 func barrier(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)
 	do(t, k.Plane.HoldManager())
@@ -242,7 +244,7 @@ func barrier(t *testing.T, k *kubernetes) {
 	k.settle(t, rec)
 }
 
-// Guard: the same where the kubelet may not write its Node's status, so that the Node shows the old boot for good.
+// Guard: the same holds if the kubelet may not write its Node's status, so that the Node keeps the old boot.
 func barrierWithRefusedStatus(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)
 	do(t, k.Plane.HoldManager())
@@ -272,9 +274,9 @@ metadata: {name: refuse-status}
 spec: {policyName: refuse-status, validationActions: [Deny]}
 `
 
-// refuseStatus refuses each write of a kubelet to its Node's status. It returns when the policy is in force: it is what
-// refuses such a write, and not that a kubelet may not do something else. (kubectl reads the status first, and that no
-// kubelet may.)
+// refuseStatus refuses each write of a kubelet to its Node's status. It returns when the policy is in force. It checks
+// that the policy itself refuses such a write, and not another missing right: kubectl first reads the status, which no
+// kubelet may do.
 func (k *kubernetes) refuseStatus(t *testing.T, node string) {
 	t.Helper()
 	apply(t, k.Cluster, fmt.Sprintf(refuse, node))
@@ -294,12 +296,12 @@ func (k *kubernetes) allowStatus(t *testing.T) {
 	kubectl(t, k.Cluster, "delete", "validatingadmissionpolicybindings/refuse-status", "validatingadmissionpolicies/refuse-status")
 }
 
-// Guard: a new boot shows before it starts a pod: in the Node's Lease, in its bootID, and in the pod's own status. So a
-// barrier and a deletion that come too late are refused, or are not sent.
+// Guard: a new boot becomes visible before it starts a pod, in the Node's Lease, in its bootID, and in the pod's own
+// status. A barrier or a deletion that comes too late is therefore refused, or not sent.
 func signsOfABoot(t *testing.T, k *kubernetes) { k.signs(t, false) }
 
-// Guard: where the kubelet may not write its Node's status, the Node shows the old boot for good, and the pods run all the
-// same: the Lease and the pod's status have to show it.
+// Guard: if the kubelet may not write its Node's status, the Node keeps the old boot, and the pods still run. The Lease
+// and the pod's status must reveal the new boot.
 func signsWithRefusedStatus(t *testing.T, k *kubernetes) { k.signs(t, true) }
 
 func (k *kubernetes) signs(t *testing.T, refused bool) {
@@ -347,7 +349,7 @@ func (k *kubernetes) signs(t *testing.T, refused bool) {
 	k.settle(t, rec)
 }
 
-// firstWrites notes when a Node's bootID and Ready, its Lease and its pod were first seen to be other than these.
+// firstWrites records when a Node's bootID and Ready, its Lease and its pod were first seen to differ from these.
 func (k *kubernetes) firstWrites(t *testing.T, n *core.Node, p *core.Pod, l *coordination.Lease) func(sign string) time.Time {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -398,7 +400,7 @@ func (k *kubernetes) firstWrites(t *testing.T, n *core.Node, p *core.Pod, l *coo
 	return seen.when
 }
 
-// Guard: a deletion in the middle of the new boot, 2 s and more after power-on, does no harm where the taint was set
+// Guard: a deletion in the middle of the new boot, 2 s or more after power-on, does no harm if the taint was set
 // before.
 func deletedBehindTheBarrier(t *testing.T, k *kubernetes) {
 	n, p, rec := k.lose(t)

@@ -15,13 +15,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
-// enableEnv asks for the scenarios: they need root, what make test-cluster builds, and minutes.
+// enableEnv names the variable that enables the scenarios. They need root, what make test-cluster builds, and several
+// minutes.
 const enableEnv = "FENCING_TEST_CLUSTER"
 
-// root of the repository.
+// root is the path of the repository.
 const root = "../.."
 
-// shared is the cluster of the scenarios; nil: the next one needs a fresh one.
+// shared is the cluster of the scenarios; nil: the next scenario needs a new one.
 var (
 	shared *cluster.Cluster
 	inside *room.Room
@@ -43,12 +44,12 @@ func TestMain(m *testing.M) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		os.Exit(130) // the room takes everything with it
+		os.Exit(130) // everything ends with the room
 	}()
 	os.Exit(m.Run())
 }
 
-// whole is a cluster with nothing wrong in it.
+// whole returns a cluster without any fault.
 func whole(t *testing.T) *cluster.Cluster {
 	t.Helper()
 	if os.Getenv(enableEnv) == "" {
@@ -74,7 +75,7 @@ func whole(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// kind is what the environment says that nodes are made of.
+// kind returns the kind of nodes that the environment names.
 func kind(t *testing.T, p cluster.Programs) machine.Kind {
 	t.Helper()
 	k, err := cluster.KindOf(os.Getenv(cluster.KindEnv), inside, p)
@@ -90,7 +91,7 @@ func after(t *testing.T, c *cluster.Cluster) {
 	began := time.Now()
 	err := c.Settle(context.Background(), limit)
 	if err == nil && !t.Failed() {
-		t.Logf("as at the beginning after %.1f s more", time.Since(began).Seconds())
+		t.Logf("everything is as at the beginning after %.1f s more", time.Since(began).Seconds())
 		return
 	}
 	shared = nil

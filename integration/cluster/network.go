@@ -12,24 +12,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
-// network is a bridge for each network, and a port of each for every node.
+// network contains a bridge for each network, and one port of each bridge for every node.
 type network struct {
 	listeners []net.Listener
 
 	mu sync.Mutex
-	at map[[2]int]place // network, node; guarded by mu
+	at map[[2]int]place // by network and node; guarded by mu
 }
 
-// place is where a port is plugged.
+// place is where a port is connected.
 type place int
 
 const (
 	together place = iota
-	apart          // on a second bridge, with others that are there
+	apart          // on a second bridge, with the other nodes of its part
 	nowhere
 )
 
-// bridge is the one of a network for a place.
+// bridge returns the name of a network's bridge for a place.
 func bridge(network int, p place) string {
 	if p == apart {
 		return Networks[network] + "-apart"
@@ -37,7 +37,7 @@ func bridge(network int, p place) string {
 	return Networks[network]
 }
 
-// newNetwork makes the bridges, and relays the Service kubernetes and the front to the API
+// newNetwork creates the bridges, and relays connections to the Service kubernetes and to the front on to the API
 // server.
 func newNetwork(front net.Listener) (*network, error) {
 	n := &network{at: map[[2]int]place{}}
@@ -53,8 +53,8 @@ func newNetwork(front net.Listener) (*network, error) {
 	}
 	for i := range Networks {
 		for _, p := range []place{together, apart} {
-			// Otherwise a bridge has the hardware address of one of its ports, and another one when that node loses its
-			// power: then the others would have to find the API server again.
+			// Otherwise a bridge would use the hardware address of one of its ports, and another one when that node
+			// loses its power. The other nodes would then have to find the API server again.
 			address := net.HardwareAddr{2, 0, 0, 1, byte(i), byte(p)}
 			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p), HardwareAddr: address}}
 			if err := netlink.LinkAdd(link); err != nil {
@@ -80,7 +80,7 @@ func newNetwork(front net.Listener) (*network, error) {
 	return n, nil
 }
 
-// relayFront: the front outlives a cluster, and leads to whichever there is.
+// relayFront is done only once: the front outlives a cluster, and leads to the current one.
 var relayFront sync.Once
 
 var errExists = errors.New("it exists already")
@@ -104,7 +104,7 @@ func addAddress(link netlink.Link, address string) error {
 
 func port(network, node int) string { return fmt.Sprintf("%s-%d", Networks[network], node+1) }
 
-// ports are those of one node that boots.
+// ports contains the ports of one node that boots.
 type ports struct {
 	network *network
 	node    int
@@ -112,15 +112,15 @@ type ports struct {
 
 var _ machine.Ports = ports{}
 
-// Enter makes the node's interfaces in the network namespace of the process.
+// Enter creates the node's interfaces in the network namespace of the process.
 func (p ports) Enter(pid int) error {
 	return p.network.attach(p.node, func(i int, attrs netlink.LinkAttrs) netlink.Link {
-		// The machine keeps its address, so that the others need not ask for it again after a boot.
+		// The machine keeps its hardware address, so that the others need not ask for it again after a boot.
 		return &netlink.Veth{LinkAttrs: attrs, PeerName: Networks[i], PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: hardware(i, p.node)}
 	})
 }
 
-// Taps makes taps for a node with a kernel of its own.
+// Taps creates taps for a node that has its own kernel.
 func (p ports) Taps() ([]string, error) {
 	var names []string
 	for i := range Networks {
@@ -135,13 +135,14 @@ func hardware(network, node int) net.HardwareAddr {
 	return net.HardwareAddr{2, 0, 0, 0, byte(network), byte(node + 1)}
 }
 
-// attach gives a node that boots its ports, as made by link. A port that was cut stays so.
+// attach gives a node that boots its ports, which link creates. A port that was cut stays cut.
 func (n *network) attach(node int, link func(network int, attrs netlink.LinkAttrs) netlink.Link) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range Networks {
 		if old, err := netlink.LinkByName(port(i, node)); err == nil {
-			if err := netlink.LinkDel(old); err != nil { // of the last boot: the kernel takes its time
+			// It is a port of the last boot: the kernel removes it late.
+			if err := netlink.LinkDel(old); err != nil {
 				return fmt.Errorf("port %s: %w", port(i, node), err)
 			}
 		}
@@ -165,12 +166,12 @@ func (n *network) attach(node int, link func(network int, attrs netlink.LinkAttr
 	return netlink.RouteReplace(&netlink.Route{Dst: pods, Gw: net.ParseIP(nodeAddress(0, node))})
 }
 
-// plug connects the port to the bridge of its place, or takes it off. The node keeps its carrier, so it does not
-// notice. Called with mu.
+// plug connects the port to the bridge of its place, or disconnects it. The node keeps its carrier, so it does not
+// notice. The caller holds mu.
 func (n *network) plug(network, node int) error {
 	link, err := netlink.LinkByName(port(network, node))
 	if err != nil {
-		return nil // no power
+		return nil // the node has no power
 	}
 	if p := n.at[[2]int{network, node}]; p == nowhere {
 		err = netlink.LinkSetNoMaster(link)

@@ -14,15 +14,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// user is somebody who types what the pages say into a shell, in a copy of the repository.
+// user is a person who types the commands of the pages into a shell, in a copy of the repository.
 type user struct {
 	*cluster.Cluster
 	dir   string
 	env   []string
-	pages map[string][]string // commands
+	pages map[string][]string // the commands of each page
 }
 
-// types runs a command, as it is. It fails the test if the command does.
+// types runs a command without changes. It fails the test if the command fails.
 func (u *user) types(t *testing.T, command string) string {
 	t.Helper()
 	began := time.Now()
@@ -41,7 +41,7 @@ func (u *user) try(t *testing.T, command string) (string, error) {
 	return string(out), err
 }
 
-// follows types the one command of a page that begins like this, with other words for some of its own.
+// follows types the one command of a page that begins with these words, and replaces some of its words.
 func (u *user) follows(t *testing.T, page, beginning string, instead ...string) string {
 	t.Helper()
 	var found []string
@@ -51,13 +51,14 @@ func (u *user) follows(t *testing.T, page, beginning string, instead ...string) 
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("docs/%s has no command any more that begins with %q", page, beginning)
+		t.Fatalf("docs/%s no longer has a command that begins with %q", page, beginning)
 	}
-	command, _, _ := strings.Cut(found[0], "   #") // what the reader is told of it
+	// The comment explains the command to the reader.
+	command, _, _ := strings.Cut(found[0], "   #")
 	return u.types(t, strings.NewReplacer(instead...).Replace(command))
 }
 
-// shows types a command until it says all of this.
+// shows types a command repeatedly until its output contains all these words.
 func (u *user) shows(t *testing.T, command string, words ...string) string {
 	t.Helper()
 	var out string
@@ -106,13 +107,15 @@ func newUser(t *testing.T, c *cluster.Cluster) *user {
 }
 
 func TestNewUser(t *testing.T) {
-	// Guard: the agents' chart installs with helm and passes its test on real nodes, with what docs/kubernetes.md says.
+	// Guard: the agents' chart installs with helm and passes its test on real nodes, with the steps of
+	// docs/kubernetes.md.
 	t.Run("helm_install", func(t *testing.T) {
 		c := guarded(t, 4)
 		defer func() { do(t, c.Close()) }()
 		newUser(t, c).installsAgents(t)
 	})
-	// Guard: the same for the controller's chart: installed, asked, upgraded, removed, with nothing left of it.
+	// Guard: the same for the controller's chart: it is installed, queried, upgraded and removed, and nothing of it is
+	// left.
 	t.Run("helm_controller", func(t *testing.T) {
 		c := guarded(t, 2)
 		defer func() { do(t, c.Close()) }()
@@ -125,7 +128,7 @@ func TestNewUser(t *testing.T) {
 		}
 		u.removesController(t)
 	})
-	// Guard: a new user installs both, lets them act, kills a node, and sees in kubectl what happened and why.
+	// Guard: a new user installs both, lets them act, kills a node, and sees with kubectl what happened and why.
 	t.Run("new_user", func(t *testing.T) {
 		c := guarded(t, 4)
 		defer func() { do(t, c.Close()) }()
@@ -133,7 +136,7 @@ func TestNewUser(t *testing.T) {
 	})
 }
 
-// edits changes values.yaml, as the page asks for.
+// edits changes values.yaml, as the page asks.
 func (u *user) edits(t *testing.T, change func(text string) string) {
 	t.Helper()
 	path := filepath.Join(u.dir, "values.yaml")
@@ -142,7 +145,8 @@ func (u *user) edits(t *testing.T, change func(text string) string) {
 	do(t, os.WriteFile(path, []byte(change(string(text))), 0o600))
 }
 
-// edit is what the reader puts into values.yaml: the page says that apiServer.host should be set, and makes the key.
+// edit is what the reader writes into values.yaml. The page says that apiServer.host should be set, and creates the
+// key.
 const edit = `
 apiServer: {host: 10.0.0.100}
 gossipKeys: {secretName: fencing-agent-gossip}
@@ -166,7 +170,7 @@ func (u *user) installsAgents(t *testing.T) {
 	}
 }
 
-// rolled waits for a rollout. If it does not end, it says why, as the page has it.
+// rolled waits for a rollout. If it does not end, it logs the agents' status with the page's command.
 func (u *user) rolled(t *testing.T) {
 	t.Helper()
 	defer func() {
@@ -178,7 +182,7 @@ func (u *user) rolled(t *testing.T) {
 	u.follows(t, agentsPage, "kubectl -n fencing-agent rollout status", "rollout status", "rollout status --timeout=4m")
 }
 
-// installsController follows the other page to helm test.
+// installsController follows the controller's page up to helm test.
 func (u *user) installsController(t *testing.T) {
 	t.Helper()
 	u.follows(t, controllerPage, "kubectl create namespace")
@@ -200,7 +204,7 @@ func (u *user) removesController(t *testing.T) {
 	}
 }
 
-// settles waits until all is as at the beginning. If it does not become so, it shows what the kubelets say.
+// settles waits until everything is as at the beginning. If that does not happen, it logs the output of the kubelets.
 func (u *user) settles(t *testing.T) {
 	t.Helper()
 	err := u.Settle(t.Context(), limit)
@@ -217,7 +221,7 @@ func (u *user) settles(t *testing.T) {
 	t.Fatalf("%v\n%s", err, u.types(t, "kubectl describe nodes"))
 }
 
-// walks is both pages from the first step to the last, with a database on the nodes.
+// walks follows both pages from the first step to the last, with a database on the nodes.
 func (u *user) walks(t *testing.T) {
 	u.installsAgents(t)
 	u.edits(t, func(text string) string {
@@ -232,7 +236,7 @@ func (u *user) walks(t *testing.T) {
 	await(t, u.Cluster, "the database runs", databaseRuns)
 	home := look(t, u.Cluster).Pod("default", "db-0").Spec.NodeName
 
-	// A node that carries nothing important dies, and the controller says what it would do.
+	// A node that runs nothing important dies, and the controller reports what it would do.
 	spare := without(u.Names(), home)[0]
 	do(t, u.PowerOff(spare))
 	for _, command := range u.pages[controllerPage] {
@@ -246,7 +250,7 @@ func (u *user) walks(t *testing.T) {
 	}
 	u.settles(t)
 
-	// In earnest.
+	// From here on the controller acts.
 	u.follows(t, controllerPage, "helm upgrade fencing-controller")
 	u.follows(t, controllerPage, "kubectl -n fencing-controller rollout status")
 	await(t, u.Cluster, "all are guarded, and the database runs", databaseRuns, cluster.NodesReady(u.Names()...), armed(u.Names()))
@@ -265,7 +269,7 @@ func (u *user) walks(t *testing.T) {
 	u.shows(t, "kubectl fence explain "+victim, "proof time, this boot", "pods are taken off", "released", "BarrierSet", "NodeReleased", "deleted default/db-0")
 	u.shows(t, "kubectl describe node "+victim, "BarrierSet", "PodDeleted", "NodeReleased", "node.kubernetes.io/out-of-service=fenced-")
 
-	// It comes back.
+	// The node comes back.
 	u.settles(t)
 	u.shows(t, "kubectl fence explain "+victim, "Ready True", "none: no pod is taken off", "by nobody", "watching", "nobody calls this boot dead")
 	u.removesController(t)

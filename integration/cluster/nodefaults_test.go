@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// agentOf is the state of the agent's container on a node, or nil.
+// agentOf returns the state of the agent's container on a node, or nil.
 func agentOf(v *cluster.View, node string) *core.ContainerStatus {
 	if p := v.AgentPod(node); p != nil && len(p.Status.ContainerStatuses) == 1 {
 		return &p.Status.ContainerStatuses[0]
@@ -24,7 +24,7 @@ func waitsForImage(s *core.ContainerStatus) bool {
 	return s != nil && s.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, s.State.Waiting.Reason)
 }
 
-// notDead holds while none of these takes the node for dead.
+// notDead holds while none of these agents takes the node for dead.
 func notDead(of string, by ...string) cluster.Condition {
 	return func(v *cluster.View) string {
 		for _, name := range by {
@@ -36,13 +36,14 @@ func notDead(of string, by ...string) cluster.Condition {
 	}
 }
 
-// Guard: docs/kubernetes.md says that an agent whose image is not there is a node without agent. That is all it is.
+// Guard: docs/kubernetes.md says that a node on which the agent's image is missing is a node without an agent. It has
+// no other effect.
 func imageMissing(t *testing.T, c *cluster.Cluster) {
 	const node = "node-2"
 	rest := without(c.Names(), node)
 	before := containers(look(t, c), c.Names())
 	do(t, c.LoseImage(t.Context(), node))
-	hold(t, c, "the agent that runs goes on", 3*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	hold(t, c, "the running agent is not affected", 3*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 	do(t, c.DeleteAgent(t.Context(), node))
 	await(t, c, "its next pod waits for an image", func(v *cluster.View) string {
 		s := agentOf(v, node)
@@ -57,7 +58,7 @@ func imageMissing(t *testing.T, c *cluster.Cluster) {
 	await(t, c, "the image is back, and the agent with it", cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
 
-// Guard: the same for an image that no node has: the rollout stops at the first one.
+// Guard: the same holds for an image that no node has: the rollout stops at the first node.
 func unknownImage(t *testing.T, c *cluster.Cluster) {
 	available(t, c)
 	before := look(t, c).AgentPod("node-1").Spec.Containers[0].Image
@@ -79,8 +80,8 @@ func unknownImage(t *testing.T, c *cluster.Cluster) {
 	await(t, c, "undone", hasImage(before, c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 }
 
-// Guard: the kernel ends an agent for its memory as it ends any other program, and its kubelet starts it again, before
-// anybody takes its node for dead.
+// Guard: the kernel kills an agent for lack of memory like any other program. Its kubelet starts it again before any
+// agent takes its node for dead.
 func oomKilled(t *testing.T, c *cluster.Cluster) {
 	const node = "node-3"
 	rest := without(c.Names(), node)
@@ -95,7 +96,7 @@ func oomKilled(t *testing.T, c *cluster.Cluster) {
 			return fmt.Sprintf("%+v", now)
 		}
 		if why := now.LastTerminationState.Terminated.Reason; why != "OOMKilled" {
-			t.Fatalf("the agent has ended by %q: %+v", why, now.LastTerminationState.Terminated)
+			t.Fatalf("the reason of the agent's end is %q: %+v", why, now.LastTerminationState.Terminated)
 		}
 		return ""
 	}, cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))

@@ -14,8 +14,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// nodeFenceScenarios fence nodes by their management boards: the shipped controller, its Jobs with Debian's fence_ipmilan,
-// boards of OpenIPMI that switch the nodes' power and the ports of their networks. No agent is in this cluster.
+// nodeFenceScenarios fence nodes by their management boards. They use the shipped controller, its Jobs with Debian's
+// fence_ipmilan, and boards of OpenIPMI that switch the nodes' power and the ports of their networks. This cluster runs
+// no agent.
 var nodeFenceScenarios = []struct {
 	name string
 	do   func(t *testing.T, f *fencing)
@@ -30,25 +31,25 @@ var nodeFenceScenarios = []struct {
 	{"asked_for", askedFor},
 }
 
-// fencing is a cluster whose nodes have boards.
+// fencing is a cluster whose nodes have management boards.
 type fencing struct {
 	*recovery
 	boards map[string]*nodeBoards
 }
 
-// nodeBoards are those of one node: for its supplies, and for its port.
+// nodeBoards contains the boards of one node: for its power supplies, and for its port.
 type nodeBoards struct {
 	bmc, second, port *board
 
 	mu      sync.Mutex
-	on      map[string]bool // supplies; guarded by mu
+	on      map[string]bool // state of each supply; guarded by mu
 	power   bool            // guarded by mu
-	booting sync.Mutex      // held while the node boots, or loses its power
+	booting sync.Mutex      // held while the node boots or loses its power
 	errs    []error         // guarded by mu
 }
 
 const (
-	// IPMI 1.5 takes 16 octets and no more.
+	// IPMI 1.5 accepts 16 octets at most.
 	boardPassword = "s3cret-boards"
 	wrongOne      = "wr0ng-s3cret"
 	firstPort     = 6230
@@ -71,7 +72,7 @@ func TestNodeFence(t *testing.T) {
 	}
 }
 
-// firstMissing is the first of these files that is not there.
+// firstMissing returns the first of these files that is missing.
 func firstMissing(files []string) string {
 	for _, f := range files {
 		if _, err := os.Stat(f); err != nil {
@@ -81,7 +82,8 @@ func firstMissing(files []string) string {
 	return ""
 }
 
-// Guard: make test-cluster of a fresh clone leaves out what make test-nodefence has to prepare, and does not fail for it.
+// Guard: make test-cluster in a fresh clone skips what make test-nodefence has to prepare, and does not fail because of
+// it.
 func TestWhatNodeFenceLacks(t *testing.T) {
 	there, gone := os.Args[0], filepath.Join(t.TempDir(), "executor.tar")
 	if lack := firstMissing([]string{there, gone}); lack != gone {
@@ -109,10 +111,10 @@ func startFencing(t *testing.T) *fencing {
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
 	if kind(t, programs).OwnKernel() {
-		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
+		t.Skip("the checker reads the processes of the nodes, and nodes with their own kernel hide them: run it without KIND")
 	}
 	if lack := firstMissing(append([]string{programs.Executor}, boardPrograms...)); lack != "" {
-		t.Skipf("%s is missing: make test-nodefence makes the executor's image, and says what to install", lack)
+		t.Skipf("%s is missing: make test-nodefence builds the executor's image, and says what to install", lack)
 	}
 	if shared != nil {
 		do(t, shared.Close())
@@ -149,7 +151,7 @@ func startFencing(t *testing.T) *fencing {
 	return f
 }
 
-// supply switches one of a node: it has power while any of them is on.
+// supply switches a power supply of a node, which has power while any of its supplies is on.
 func (f *fencing) supply(node, name string, on bool) error {
 	b := f.boards[node]
 	b.mu.Lock()
@@ -166,7 +168,8 @@ func (f *fencing) supply(node, name string, on bool) error {
 		defer b.booting.Unlock()
 		return f.PowerOff(node)
 	}
-	go func() { // a machine takes its time, and its board does not
+	// A machine needs time to boot, and its board answers before that.
+	go func() {
 		b.booting.Lock()
 		defer b.booting.Unlock()
 		if err := f.Boot(context.Background(), node); err != nil {
@@ -178,7 +181,7 @@ func (f *fencing) supply(node, name string, on bool) error {
 	return nil
 }
 
-// Configurations of all nodes.
+// These are configurations of all nodes.
 const (
 	isolated  = "isolation=port-off\npower_management=bmc-off bmc-on\nrecovery=port-on\n"
 	redundant = "isolation=port-off\npower_management=bmc-off second-off bmc-on second-on\nrecovery=port-on\n"
@@ -197,7 +200,7 @@ max_silent_percent=60
 cooldown=0
 `
 
-// configure writes the ConfigMaps. A supply that no method is about has no cable.
+// configure writes the ConfigMaps. A supply that no method switches is not connected.
 func (f *fencing) configure(ctx context.Context, config string) error {
 	var out strings.Builder
 	object := func(name, key, text string) {

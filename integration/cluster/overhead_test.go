@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	overhead = flag.String("overhead", "", "numbers of nodes, such as 4,30: what the agents cost by their kubelets' own accounts; empty: it is not measured")
-	during   = flag.Duration("during", time.Minute, "for how long -overhead looks")
+	overhead = flag.String("overhead", "", "numbers of nodes, such as 4,30: for each, measure what the agents use, as counted by their kubelets; empty: do not measure")
+	during   = flag.Duration("during", time.Minute, "time for which -overhead measures")
 )
 
-// summary is what is used of /stats/summary of a kubelet. Disks are left out: what the kubelet knows of those needs
-// localStorageCapacityIsolation, which nodes of namespaces have not.
+// summary contains the fields that are used of a kubelet's /stats/summary. Disks are left out: the kubelet needs
+// localStorageCapacityIsolation to measure them, which nodes of namespaces do not support.
 type summary struct {
 	Pods []struct {
 		PodRef     struct{ Name, Namespace string }
@@ -35,7 +35,7 @@ type summary struct {
 	}
 }
 
-// cost is what an agent has used until now, as its kubelet counts.
+// cost is what an agent has used so far, as counted by its kubelet.
 type cost struct {
 	at           time.Time
 	cpu          time.Duration
@@ -58,7 +58,7 @@ func costOf(ctx context.Context, c *cluster.Cluster, node string) (cost, error) 
 			}
 		}
 	}
-	return cost{}, fmt.Errorf("the kubelet of %s knows of no agent: %s", node, out)
+	return cost{}, fmt.Errorf("the kubelet of %s has no agent in its summary: %s", node, out)
 }
 
 // TestOverhead prints a row of the table in docs/measurements/cluster.md for each number of nodes.
@@ -66,7 +66,7 @@ func TestOverhead(t *testing.T) {
 	if inside == nil || *overhead == "" {
 		t.Skip("set FENCING_TEST_CLUSTER=1 as root and -overhead 4,30 to measure it (make test-cluster OVERHEAD=4,30)")
 	}
-	if shared != nil { // that of the scenarios
+	if shared != nil { // the cluster of the scenarios
 		do(t, shared.Close())
 		shared = nil
 	}

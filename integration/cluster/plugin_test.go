@@ -13,7 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// fencePlugin makes command lines of kubectl fence, with a kubeconfig of its own and the kubectl that was built with the API server.
+// fencePlugin returns a function that makes command lines of kubectl fence, with a separate kubeconfig and the kubectl
+// that was built with the API server.
 func fencePlugin(t *testing.T, c *cluster.Cluster) func(ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -27,7 +28,7 @@ func fencePlugin(t *testing.T, c *cluster.Cluster) func(ctx context.Context, arg
 	}
 }
 
-// Guard: kubectl fence asks agents that run in pods, through a real API server and real kubelets: through exec.
+// Guard: kubectl fence queries agents that run in pods, with exec through a real API server and real kubelets.
 func kubectlFence(t *testing.T, c *cluster.Cluster) {
 	available(t, c)
 	plugin, node := fencePlugin(t, c), c.Names()[1]
@@ -56,11 +57,11 @@ func kubectlFence(t *testing.T, c *cluster.Cluster) {
 	if len(lines) != len(c.Names()) {
 		t.Errorf("status --all has %d agents: %+v", len(lines), lines)
 	}
-	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "no replica is there")
+	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "there is no replica")
 	keptByTheAgent(t, node, fence, names)
 }
 
-// keptByTheAgent reads the file beside the agent.
+// keptByTheAgent reads the file that the agent has stored.
 func keptByTheAgent(t *testing.T, node string, fence func(...string) string, names func(string, string, ...string)) {
 	t.Helper()
 	var boots []struct {

@@ -15,11 +15,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/csi"
 )
 
-// pretendEnv makes the test's program one of the workload, to the checker, until its input ends.
+// pretendEnv names the variable that makes the test's program look to the checker like a process of the workload, until
+// its input ends.
 const pretendEnv = "FENCING_TEST_PRETEND"
 
 func pretend() {
-	if os.Args[0] == "runc" { // until it is to start
+	if os.Args[0] == "runc" { // it stays runc until it is to start
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		_ = syscall.Exec("/proc/self/exe", workloadArgs, os.Environ())
 	}
@@ -29,8 +30,8 @@ func pretend() {
 
 var workloadArgs = []string{"/tool", "write", "/data"}
 
-// pretender runs as a pod on a node, as far as /proc tells: as the workload, or as runc, which
-// becomes the workload when it reads a byte.
+// pretender runs a process that looks in /proc like a pod on a node. It is the workload, or runc, which becomes the
+// workload when it reads a byte.
 func pretender(t *testing.T, args []string, pod, uid, node string) (pid int, input io.Writer) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -46,8 +47,8 @@ func pretender(t *testing.T, args []string, pod, uid, node string) (pid int, inp
 	return cmd.Process.Pid, in
 }
 
-// pretended is a checker that looks at pretenders alone: outside of a room /proc shows the pods of clusters that run
-// beside the test.
+// pretended returns a checker that looks only at pretenders: outside a room /proc also lists the pods of other clusters
+// that run beside the test.
 func pretended(volume string, storage func() string) *checker {
 	k := newChecker(volume, storage)
 	k.leave = func(pid int) bool {
@@ -57,7 +58,7 @@ func pretended(volume string, storage func() string) *checker {
 	return k
 }
 
-// Guard: a container that waits longer than any process to be started is looked at all the same.
+// Guard: the checker also sees a container that waits for its start longer than any process normally does.
 func TestCheckerSeesLateContainers(t *testing.T) {
 	k := pretended(t.TempDir(), func() string { return "node-1" })
 	pid, in := pretender(t, []string{"runc", "init"}, "x-0", "a", "node-1")
@@ -70,7 +71,7 @@ func TestCheckerSeesLateContainers(t *testing.T) {
 	until(t, "the workload is seen", time.Minute, func() bool { k.look(young, known); return len(k.running()) == 1 })
 }
 
-// Guard: the checker finds what it is there for, and nothing else.
+// Guard: the checker finds the errors for which it exists, and nothing else.
 func TestChecker(t *testing.T) {
 	volume := t.TempDir()
 	has := "node-1"
@@ -103,7 +104,7 @@ func TestChecker(t *testing.T) {
 	write("100 a node-1 b1", "200 a node-1 b2", "300 a node-1 b1") // one pod in two boots
 	expect([]csi.Change{{Node: "node-2", Refused: "node-1"}}, "two writers at once", "node-1 has it")
 
-	// What the checker did not see does not pass for good.
+	// A writer that the checker did not see does not count as correct.
 	write("100 a node-1 b1", "300 c", "400 a node-1 b1")
 	expect(nil, "a torn line")
 	var many []string
@@ -112,7 +113,8 @@ func TestChecker(t *testing.T) {
 	}
 	write(many...)
 	expect(nil, "saw no process of it")
-	do(t, os.WriteFile(filepath.Join(volume, "writers"), []byte("100 a node-1 b1\n200 a no"), 0o600)) // at this moment
+	// This is a line that is still being written.
+	do(t, os.WriteFile(filepath.Join(volume, "writers"), []byte("100 a node-1 b1\n200 a no"), 0o600))
 	expect(nil)
 
 	write("100 a node-1 b1")

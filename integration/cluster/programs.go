@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// ProgramsIn is what make has built below the root of the repository.
+// ProgramsIn returns what make has built below the root of the repository.
 func ProgramsIn(root string) (Programs, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -27,17 +27,17 @@ func ProgramsIn(root string) (Programs, error) {
 	return p, nil
 }
 
-// ManifestIn is the shipped manifest that the nodes' addresses are made for.
+// ManifestIn returns the path of the shipped manifest with the nodes' addresses.
 func ManifestIn(root string) string {
 	return filepath.Join(root, "deploy", "manifests", "storage-lun.yaml")
 }
 
-// ControllerManifestIn is the shipped manifest of fencing-controller.
+// ControllerManifestIn returns the path of the shipped manifest of fencing-controller.
 func ControllerManifestIn(root string) string {
 	return filepath.Join(root, "deploy", "controller", "controller.yaml")
 }
 
-// NodeFenceManifestIn is what goes with it to fence nodes by their devices.
+// NodeFenceManifestIn returns the path of the additional manifest for fencing nodes by their devices.
 func NodeFenceManifestIn(root string) string {
 	return filepath.Join(root, "deploy", "controller", "nodefence.yaml")
 }

@@ -20,17 +20,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// recorder notes when each step of a recovery was first seen, by watches of the API server.
+// recorder records when each step of a recovery was first seen, with watches of the API server.
 type recorder struct {
-	node, uid string // the victim, and the pod that it ran
+	node, uid string // the victim, and the UID of the pod that it ran
 
 	mu     sync.Mutex
 	at     map[string]time.Time
-	who    map[string]bool // those that tell of the death
+	who    map[string]bool // the agents that report the death
 	broken []string
-	has    map[string]bool // nodes that the volume is attached to, by Kubernetes' objects
-	next   string          // UID of the replacement
-	onto   string          // its node
+	has    map[string]bool // nodes to which the volume is attached, according to Kubernetes' objects
+	next   string          // UID of the replacement pod
+	onto   string          // node of the replacement pod
 }
 
 const outOfService = "node.kubernetes.io/out-of-service"
@@ -53,7 +53,7 @@ func record(ctx context.Context, c *cluster.Cluster, node, uid string) (*recorde
 			for e := range w.ResultChan() {
 				r.take(e.Type, e.Object)
 			}
-			if ctx.Err() == nil { // from here on the rule of VolumeAttachments would say nothing
+			if ctx.Err() == nil { // from now on VolumeAttachments would not be checked
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				r.broken = append(r.broken, "a watch of the API server has ended: what followed was not seen")
@@ -153,28 +153,28 @@ func nodeIsReady(n *core.Node) bool {
 	return false
 }
 
-// when says when a step was seen; the zero time: it was not.
+// when returns when a step was seen; the zero time: it was not.
 func (r *recorder) when(step string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at[step]
 }
 
-// note adds a step that something else has seen.
+// note adds a step that was observed elsewhere.
 func (r *recorder) note(step string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at[step] = at
 }
 
-// replacement is the pod that follows, as far as it is known.
+// replacement returns the pod that replaces the first one, as far as it is known.
 func (r *recorder) replacement() (uid, node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next, r.onto
 }
 
-// fenced are the moments at which the agents have taken the node for dead, by their logs.
+// fenced returns the moments at which the agents have taken the node for dead, according to their logs.
 func fenced(c *cluster.Cluster, node string, since time.Time) (times []time.Time) {
 	for _, by := range c.Names() {
 		files, _ := filepath.Glob(filepath.Join(c.Dir(), by, "log", "pods", cluster.Space+"_*", "fencing-agent", "*.log"))
@@ -197,7 +197,7 @@ func fenced(c *cluster.Cluster, node string, since time.Time) (times []time.Time
 					times = append(times, entry.Time)
 				}
 			}
-			_ = f.Close() // it was read
+			_ = f.Close() // the file was only read
 		}
 	}
 	return times

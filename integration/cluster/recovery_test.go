@@ -14,12 +14,12 @@ import (
 )
 
 var (
-	recoveries = flag.Int("recoveries", 1, "how often the scenario recovery is run, and a table of it is made")
-	calm       = flag.Bool("calm", false, "with Kubernetes' own times: a Lease of 40 s, NotReady after 50 s")
+	recoveries = flag.Int("recoveries", 1, "number of runs of the scenario recovery, for a table")
+	calm       = flag.Bool("calm", false, "use Kubernetes' default times: a Lease of 40 s, NotReady after 50 s")
 	byWhom     = flag.String("by", "controller", "who recovers in the scenario recovery: controller, person or nobody")
 )
 
-// recoveryScenarios have a cluster of their own: its nodes have watchdogs that reset them.
+// recoveryScenarios need a separate cluster, whose nodes have watchdogs that reset them.
 var recoveryScenarios = []struct {
 	name string
 	do   func(t *testing.T, r *recovery)
@@ -97,20 +97,20 @@ func startRecovery(t *testing.T) *recovery {
 	return &recovery{Cluster: c, k: k}
 }
 
-// guarded is a cluster whose nodes have volumes and a watchdog, with nothing installed in it.
+// guarded returns a cluster whose nodes have volumes and a watchdog, and in which nothing is installed.
 func guarded(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if inside == nil {
 		t.Skipf("set %s=1 as root to run a recovery in a real cluster (make test-cluster)", enableEnv)
 	}
-	if shared != nil { // that of the other scenarios
+	if shared != nil { // the cluster of the other scenarios
 		do(t, shared.Close())
 		shared = nil
 	}
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
 	if kind(t, programs).OwnKernel() {
-		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
+		t.Skip("the checker reads the processes of the nodes, and nodes with their own kernel hide them: run it without KIND")
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
 		Nodes: nodes, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Calm: *calm, Say: t.Logf,
@@ -126,7 +126,7 @@ func databaseRuns(v *cluster.View) string {
 	return ""
 }
 
-// start is the state before a fault: the node with the pod, and its watches.
+// start waits for the state before a fault. It returns the node with the pod, and a recorder that watches it.
 func (r *recovery) start(t *testing.T) (node string, rec *recorder) {
 	t.Helper()
 	await(t, r.Cluster, "the pod runs, and all nodes are Ready and guarded", databaseRuns, cluster.NodesReady(r.Names()...), armed(r.Names()))
@@ -138,8 +138,8 @@ func (r *recovery) start(t *testing.T) (node string, rec *recorder) {
 	return p.Spec.NodeName, rec
 }
 
-// armed holds when each agent knows that the watchdogs of all others are armed. A node without one,
-// as after its boot, is never taken for dead by time or by its own sentence.
+// armed holds when each agent knows that the watchdogs of all others are armed. Until then, for example after its boot,
+// a node is never taken for dead by time or by its own sentence.
 func armed(nodes []string) cluster.Condition {
 	return func(v *cluster.View) string {
 		for _, by := range nodes {
@@ -153,7 +153,7 @@ func armed(nodes []string) cluster.Condition {
 	}
 }
 
-// judge is what the checker says of all that has happened.
+// judge logs the checker's verdict on all that has happened.
 func (r *recovery) judge(t *testing.T, rec *recorder) {
 	t.Helper()
 	broken := r.k.verdict(r.Storage().Changes())
@@ -165,7 +165,7 @@ func (r *recovery) judge(t *testing.T, rec *recorder) {
 	}
 }
 
-// until waits for something cheap to look at.
+// until waits for a condition that is cheap to check.
 func until(t *testing.T, what string, within time.Duration, done func() bool) {
 	t.Helper()
 	end := time.Now().Add(within)
@@ -179,7 +179,7 @@ func until(t *testing.T, what string, within time.Duration, done func() bool) {
 	}
 }
 
-// wrote tells when a pod has written to the volume first.
+// wrote returns when a pod first wrote to the volume.
 func (r *recovery) wrote(t *testing.T, uid string) (stint, bool) {
 	t.Helper()
 	all, err := r.k.stints()
@@ -191,7 +191,7 @@ func (r *recovery) wrote(t *testing.T, uid string) (stint, bool) {
 	return all[i], true
 }
 
-// whole waits until everything is as at the beginning, with the taint gone.
+// whole waits until everything is as at the beginning and the taint is gone.
 func (r *recovery) whole(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -216,11 +216,11 @@ func (r *recovery) whole(t *testing.T) {
 	t.Logf("as at the beginning after %.1f s", time.Since(began).Seconds())
 }
 
-// steps of a recovery, in the order of the table. Times are from the cut, and from FENCED on from
-// there.
+// steps lists the steps of a recovery in the order of the table. Times are counted from the cut, and after FENCED also
+// from there.
 var steps = []string{"reset", "fenced by 1", "fenced by 2", "told by 2", "not ready", "tainted", "evicted", "gone", "created", "scheduled", "detached", "attached", "running", "ready"}
 
-// Guard: a node is cut off, and its pod runs elsewhere with its volume, without anybody's doing.
+// Guard: a node is cut off, and its pod runs elsewhere with its volume, without any action of a person.
 func recovered(t *testing.T, r *recovery) {
 	var table []map[string]float64
 	for i := range *recoveries {
@@ -260,7 +260,7 @@ func tableText(table []map[string]float64) string {
 	return text.String()
 }
 
-// once is one recovery: the times of its steps after the cut.
+// once runs one recovery and returns the times of its steps after the cut.
 func (r *recovery) once(t *testing.T) map[string]float64 {
 	node, rec := r.start(t)
 	resets := len(r.Resets(node))
@@ -275,9 +275,9 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 			t.Logf("the agents say (%v)\n%s\nand the controller\n%s", err, text, r.says(t))
 		}
 	}()
-	// On a host that is so busy that the LUN does not answer the node cannot tell its sentence, and the
-	// proof comes by time: two of the watchdog's timeouts later.
-	until(t, "two agents tell of the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
+	// If the host is so busy that the LUN does not answer, the node cannot announce its sentence. Its death is then
+	// proven by time: two of the watchdog's timeouts later.
+	until(t, "two agents report the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
 	if *byWhom == "person" {
 		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
 	}
@@ -325,8 +325,9 @@ func (r *recovery) once(t *testing.T) map[string]float64 {
 	return row
 }
 
-// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. One agent's word before
-// that is said: where Ready is not Unknown it does nothing, and where it is, the taint shows what it did.
+// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. A report of
+// one agent before that is only logged: it has no effect while Ready is not Unknown, and otherwise the taint reveals
+// the effect.
 func (r *recovery) inOrder(t *testing.T, rec *recorder) {
 	t.Helper()
 	reset, first := rec.when("reset"), rec.when("fenced by 1")
@@ -368,7 +369,7 @@ func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
 	}
 }
 
-// says is what the replicas of the controller have logged.
+// says returns what the replicas of the controller have logged.
 func (r *recovery) says(t *testing.T) string {
 	out, err := r.Plane.Kubectl(context.Background(), "", "-n", cluster.ControllerSpace, "logs", "-l", "app.kubernetes.io/name=fencing-controller", "--prefix", "--tail=30")
 	if err != nil {
@@ -377,8 +378,8 @@ func (r *recovery) says(t *testing.T) string {
 	return out
 }
 
-// Guard: a node whose kubelet does not reach the API server, and whose agent is met by the others,
-// is not dead: nobody touches its pods.
+// Guard: a node whose kubelet does not reach the API server, but whose agent is seen by the others, is not dead: nobody
+// touches its pods.
 func cutOffAndBack(t *testing.T, r *recovery) {
 	node, rec := r.start(t)
 	do(t, r.Cut(node, "mgmt"))
@@ -386,7 +387,7 @@ func cutOffAndBack(t *testing.T, r *recovery) {
 	seen := 0
 	hold(t, r.Cluster, "nobody taints it, and its pod is left alone", 10*time.Second, func(v *cluster.View) string {
 		if v.APIErr != nil {
-			return "" // nothing is known
+			return "" // the state is unknown
 		}
 		seen++
 		p := v.Pod("default", "db-0")
@@ -406,8 +407,8 @@ func cutOffAndBack(t *testing.T, r *recovery) {
 	r.judge(t, rec)
 }
 
-// Guard: a node that has lost its power and is back at once has another boot than the one that the
-// agents call dead: its kubelet starts the same pod again, and the controller does nothing.
+// Guard: a node that has lost its power and is back at once has another boot than the one that the agents call dead.
+// Its kubelet starts the same pod again, and the controller does nothing.
 func backBeforeTheProof(t *testing.T, r *recovery) {
 	node, rec := r.start(t)
 	do(t, r.Reset(t.Context(), node))
@@ -424,9 +425,9 @@ func backBeforeTheProof(t *testing.T, r *recovery) {
 		return last.uid == rec.uid && n > 1
 	})
 	r.whole(t)
-	hold(t, r.Cluster, "its agent has told of the new boot, and nothing follows", 10*time.Second, databaseRuns)
+	hold(t, r.Cluster, "its agent has reported the new boot, and nothing follows", 10*time.Second, databaseRuns)
 	if at := rec.when("tainted"); !at.IsZero() {
-		t.Errorf("the Node was tainted at %v, for a boot that it does not show", at)
+		t.Errorf("the Node was tainted at %v, for a boot that it does not contain", at)
 	}
 	if uid, _ := rec.replacement(); uid != "" {
 		t.Errorf("the pod was replaced")
@@ -434,9 +435,9 @@ func backBeforeTheProof(t *testing.T, r *recovery) {
 	r.judge(t, rec)
 }
 
-// Guard: what the controller's safety rests on: a kubelet that starts on a Node with the taint
-// starts none of the pods that were bound to it before. A version of Kubernetes that starts them
-// takes the barrier away (docs/adr/0028), and must not be used with the controller.
+// Guard: the controller's safety relies on this: a kubelet that starts on a Node with the taint starts none of the pods
+// that were bound to it before. With a version of Kubernetes that starts them there is no barrier (docs/adr/0028), and
+// it must not be used with the controller.
 func bootsWithTheTaint(t *testing.T, r *recovery) {
 	node, rec := r.start(t)
 	kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=0")
@@ -472,8 +473,7 @@ func bootsWithTheTaint(t *testing.T, r *recovery) {
 	r.judge(t, rec)
 }
 
-// Guard: a node that comes back between the barrier and the deletion, at any moment, makes no two
-// of its pod.
+// Guard: if a node comes back at any moment between the barrier and the deletion, its pod still runs only once.
 func backInTheMiddle(t *testing.T, r *recovery) {
 	for _, after := range []time.Duration{0, 300 * time.Millisecond, 600 * time.Millisecond} {
 		node, rec := r.start(t)

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	limit     = 3 * time.Minute // of any wait: much longer than anything takes
+	limit     = 3 * time.Minute // limit of any wait, much longer than anything takes
 	daemonSet = "daemonset/fencing-agent-storage"
 	socketArg = "--socket=/run/fencing-agent/fencing-agent.sock"
 )
 
-// scenarios in an order in which the first says most.
+// scenarios are ordered so that the first ones tell most.
 var scenarios = []struct {
 	name string
 	do   func(t *testing.T, c *cluster.Cluster)
@@ -121,7 +121,7 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
-// agents are the containers of the agents.
+// containers returns the containers of the agents.
 func containers(v *cluster.View, nodes []string) map[string]string {
 	ids := map[string]string{}
 	for _, name := range nodes {
@@ -136,7 +136,7 @@ func containers(v *cluster.View, nodes []string) map[string]string {
 func unharmed(nodes []string, ids map[string]string) cluster.Condition {
 	return func(v *cluster.View) string {
 		if v.APIErr != nil {
-			return "" // nothing is known
+			return "" // the state is unknown
 		}
 		for name, id := range containers(v, nodes) {
 			if ids[name] != id {
@@ -147,7 +147,7 @@ func unharmed(nodes []string, ids map[string]string) cluster.Condition {
 	}
 }
 
-// Guard: what is shipped runs on a real cluster, and answers as the documents say.
+// Guard: the shipped manifest runs on a real cluster, and its agents answer as the documents say.
 func daemonSetRuns(t *testing.T, c *cluster.Cluster) {
 	available(t, c) // a probe of an agent that has just started may have come too early
 	v := look(t, c)
@@ -165,7 +165,7 @@ func daemonSetRuns(t *testing.T, c *cluster.Cluster) {
 		}
 	}
 	if boots := boots(v, c.Names()); len(boots) != len(c.Names()) {
-		t.Errorf("the agents tell %d boots: %v", len(boots), boots)
+		t.Errorf("the agents report %d boots: %v", len(boots), boots)
 	}
 }
 
@@ -179,8 +179,8 @@ func boots(v *cluster.View, nodes []string) map[string]string {
 	return seen
 }
 
-// available waits until all agents have been Ready for minReadySeconds. A DaemonSet replaces those
-// that have not, all at once.
+// available waits until all agents have been Ready for minReadySeconds. A DaemonSet replaces those that have not, and
+// it replaces them all at once.
 func available(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	if out := kubectl(t, c, "-n", cluster.Space, "rollout", "status", daemonSet, "--timeout=2m"); !strings.Contains(out, "successfully rolled out") {
@@ -188,7 +188,7 @@ func available(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// Guard: an update goes from node to node and never takes the quorum away.
+// Guard: an update goes from node to node and never costs quorum.
 func rollingUpdate(t *testing.T, c *cluster.Cluster) {
 	available(t, c)
 	most, lost := 0, map[string]bool{}
@@ -203,11 +203,11 @@ func rollingUpdate(t *testing.T, c *cluster.Cluster) {
 		return ""
 	}, hasImage(cluster.NextImage, c.Names()...), cluster.AgentsReady(c.Names()...), cluster.GroupWhole(c.Names()...))
 	if most > 1 || len(lost) > 0 {
-		t.Errorf("up to %d agents were not ready at once, quorum was lost by %v", most, lost)
+		t.Errorf("up to %d agents were not ready at once; %v lost quorum", most, lost)
 	}
 }
 
-// notReady counts the nodes without an agent that is Ready.
+// notReady counts the nodes whose agent is missing or not Ready.
 func notReady(v *cluster.View, nodes []string) (n int) {
 	for _, name := range nodes {
 		if !cluster.Ready(v.AgentPod(name)) {
@@ -217,8 +217,8 @@ func notReady(v *cluster.View, nodes []string) (n int) {
 	return n
 }
 
-// Guard: docs/kubernetes.md says to wait before a change until all agents have been Ready for a
-// while, because Kubernetes replaces those that have not all at once. If that ends, so may the advice.
+// Guard: docs/kubernetes.md advises to wait before a change until all agents have been Ready for a while, because
+// Kubernetes replaces those that have not all at once. If Kubernetes stops doing that, the advice can go.
 func updateOfNewAgents(t *testing.T, c *cluster.Cluster) {
 	old := look(t, c)
 	for _, name := range c.Names() {
@@ -271,7 +271,7 @@ func hasImage(image string, nodes ...string) cluster.Condition {
 	}
 }
 
-// Guard: a rollout of something that does not run stops at the first node.
+// Guard: a rollout of an image that does not run stops at the first node.
 func badImage(t *testing.T, c *cluster.Cluster) {
 	available(t, c)
 	before := look(t, c).AgentPod("node-1").Spec.Containers[0].Image
@@ -312,7 +312,7 @@ spec:
       containers: [{name: work, image: "localhost/tool:1", imagePullPolicy: IfNotPresent, args: [work]}]
 `
 
-// workOn are the pods of the workload that run on a node.
+// workOn returns the pods of the workload that run on a node.
 func workOn(v *cluster.View, node string) (pods []*core.Pod) {
 	for _, p := range v.Pods {
 		if p.Labels["app"] == "work" && (p.Spec.NodeName == node || node == "") && cluster.Ready(p) && p.DeletionTimestamp == nil {
@@ -334,7 +334,7 @@ func workRuns(without string) cluster.Condition {
 	}
 }
 
-// Guard: a drain empties a node of everything but its agent, which stays in the group.
+// Guard: a drain removes everything from a node except its agent, which stays in the group.
 func drain(t *testing.T, c *cluster.Cluster) {
 	apply(t, c, workload)
 	await(t, c, "a workload runs, with addresses of the pods' network", workRuns(""))
@@ -346,19 +346,19 @@ func drain(t *testing.T, c *cluster.Cluster) {
 	kubectl(t, c, "-n", "default", "delete", "deployment", "work", "--cascade=foreground", "--wait=true")
 }
 
-// Guard: the annotation reaches the agent through the API server, and its end does, too.
+// Guard: the agent learns of the annotation and of its removal through the API server.
 func maintenance(t *testing.T, c *cluster.Cluster) {
 	const annotation = "node-manager.deckhouse.io/fencing-disable"
 	disarms(t, c, annotation, "annotate", annotation+"=")
 }
 
-// Guard: so does the taint of a node that is to be removed, and that nobody may reset meanwhile.
+// Guard: it also learns of the taint of a node that is to be removed, and that must not be reset meanwhile.
 func autoscalerTaint(t *testing.T, c *cluster.Cluster) {
 	const taint = "ToBeDeletedByClusterAutoscaler"
 	disarms(t, c, taint, "taint", taint+"=1764100000:NoSchedule")
 }
 
-// disarms sets something on node-3 by a verb of kubectl, and removes it.
+// disarms uses a verb of kubectl to set something on node-3, and removes it again.
 func disarms(t *testing.T, c *cluster.Cluster, what, verb, set string) {
 	t.Helper()
 	before := containers(look(t, c), c.Names())
@@ -374,10 +374,10 @@ func disarms(t *testing.T, c *cluster.Cluster, what, verb, set string) {
 	kubectl(t, c, verb, "node", "node-3", set)
 	await(t, c, "node-3 is disarmed by "+what, says(true), cluster.Quorum(without(c.Names(), "node-3")...))
 	kubectl(t, c, verb, "node", "node-3", what+"-")
-	await(t, c, "and is not any more", says(false), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	await(t, c, "and is no longer disarmed", says(false), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
-// Guard: the pod of an agent that is deleted comes back before anybody takes its node for dead.
+// Guard: when the pod of an agent is deleted, the next one runs before any agent takes its node for dead.
 func agentDeleted(t *testing.T, c *cluster.Cluster) {
 	old := look(t, c).AgentPod("node-2").UID
 	do(t, c.DeleteAgent(t.Context(), "node-2"))
@@ -389,21 +389,21 @@ func agentDeleted(t *testing.T, c *cluster.Cluster) {
 			}
 		}
 		if p := v.AgentPod("node-2"); p == nil || p.UID == old {
-			return "there is no other pod"
+			return "there is no new pod"
 		}
 		return ""
 	}, cluster.Quorum(rest...), cluster.AgentsReady("node-2"), cluster.GroupWhole(c.Names()...))
 }
 
-// Guard: containers outlive their kubelet, and the agent notices nothing.
+// Guard: containers survive a restart of their kubelet, and the agent is not affected.
 func kubeletRestarts(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.KillKubelet(t.Context(), "node-3"))
-	// Longer than the controller manager waits for a kubelet: it is back.
-	hold(t, c, "the agents go on, and no node is NotReady", 13*time.Second, cluster.NodesReady(c.Names()...), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	// This is longer than the controller manager waits for a kubelet, so the kubelet must be back.
+	hold(t, c, "the agents keep running, and no node is NotReady", 13*time.Second, cluster.NodesReady(c.Names()...), cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
-// Guard: a node without a kubelet is NotReady, and alive: nobody fences it.
+// Guard: a node without a kubelet is NotReady but alive, and nobody fences it.
 func kubeletGone(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.HoldKubelet(t.Context(), "node-3"))
@@ -411,14 +411,14 @@ func kubeletGone(t *testing.T, c *cluster.Cluster) {
 	hold(t, c, "all agents count it", 5*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
-// Guard: the same for containerd, whose containers are held by shims.
+// Guard: the same holds for containerd, whose containers continue under their shims.
 func containerdKilled(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.KillContainerd(t.Context(), "node-3"))
-	hold(t, c, "the agents go on", 10*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
+	hold(t, c, "the agents keep running", 10*time.Second, cluster.GroupWhole(c.Names()...), unharmed(c.Names(), before))
 }
 
-// Guard: without the API server the group decides as before.
+// Guard: the group decides without the API server as it did before.
 func serverGone(t *testing.T, c *cluster.Cluster) {
 	before := containers(look(t, c), c.Names())
 	do(t, c.KillServer())

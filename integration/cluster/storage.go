@@ -13,24 +13,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// storage is where volumes are, and what attaches them.
+// storage contains the volumes and the program that attaches them.
 type storage struct {
 	*csi.Storage
-	folder   string // of the host, with a folder for each volume
+	folder   string // folder of the host that has a folder for each volume
 	stop     context.CancelFunc
 	served   chan error
 	attacher *exec.Cmd
 	waited   chan struct{}
 }
 
-// driverObject tells Kubernetes that volumes have to be attached.
+// driverObject tells Kubernetes that volumes must be attached.
 const driverObject = `apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: ` + csi.Driver + `}
 spec: {attachRequired: true, podInfoOnMount: false, volumeLifecycleModes: [Persistent], fsGroupPolicy: None}
 `
 
-// startStorage starts the storage in the harness: when the API server loses its nodes, it does not lose the storage.
+// startStorage starts the storage in the harness: the API server can lose its nodes without losing the storage.
 func (c *Cluster) startStorage(ctx context.Context) (*storage, error) {
 	dir := filepath.Join(c.dir, "storage")
 	s := &storage{Storage: &csi.Storage{}, folder: filepath.Join(dir, "volumes"), served: make(chan error, 1), waited: make(chan struct{})}
@@ -61,19 +61,19 @@ func (c *Cluster) startStorage(ctx context.Context) (*storage, error) {
 }
 
 func (s *storage) close() error {
-	_ = s.attacher.Process.Kill() // it may have ended
+	_ = s.attacher.Process.Kill() // it may already have ended
 	<-s.waited
 	s.stop()
 	return <-s.served
 }
 
-// Storage is the storage's own record of what is attached where.
+// Storage returns the storage's own record of which volume is attached where.
 func (c *Cluster) Storage() *csi.Storage { return c.storage.Storage }
 
-// Volume is the folder of a volume, as the host sees it.
+// Volume returns the path of a volume's folder on the host.
 func (c *Cluster) Volume(name string) string { return filepath.Join(c.storage.folder, name) }
 
-// AddVolume makes a volume for one node at a time, bound to a claim.
+// AddVolume creates a volume that one node at a time can use, bound to a claim.
 func (c *Cluster) AddVolume(ctx context.Context, name, namespace, claim string) error {
 	if err := os.MkdirAll(c.Volume(name), 0o777); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/csi"
 )
 
-// storageScenarios are fencing-controller storage on real kubelets, beside kube-controller-manager: the API of a storage
-// is played by the test, which says that a node is offline when that has lost its power.
+// storageScenarios test fencing-controller storage on real kubelets, beside kube-controller-manager. The test plays the
+// API of a storage, and reports that a node is offline when it has lost its power.
 var storageScenarios = []struct {
 	name string
 	do   func(t *testing.T, s *storageWorld)
@@ -33,13 +33,13 @@ var storageScenarios = []struct {
 // storageVolume is the CSI handle of the pod's volume.
 const storageVolume = "default/db-0"
 
-// storageWorld is a cluster without agents, a StatefulSet of one pod that opts in, and a storage.
+// storageWorld is a cluster without agents, with a StatefulSet of one pod that opts in, and a storage.
 type storageWorld struct {
 	*kubernetes
 	api *storageAPI
 }
 
-// storageAPI is the API of a storage on the cluster's nodes.
+// storageAPI is the API of a storage that runs on the cluster's nodes.
 type storageAPI struct {
 	mu      sync.Mutex
 	nodes   []string
@@ -77,7 +77,7 @@ func (a *storageAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(answer) // who has asked has gone
+	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
 }
 
 func TestStorage(t *testing.T) {
@@ -123,14 +123,14 @@ spec:
 	go s.k.watch(context.Background()) // until the program ends
 	await(t, c, "the pod that opts in runs", databaseRuns, func(v *cluster.View) string {
 		if v.Pod("default", "db-0").Labels["fencing-agent.io/fenced"] == "" {
-			return "it is the one of before"
+			return "it is still the old pod"
 		}
 		return ""
 	})
 	return s
 }
 
-// fencer runs the program until the end of the scenario, as the account of the shipped manifest.
+// fencer runs the program until the end of the scenario, with the service account of the shipped manifest.
 func (s *storageWorld) fencer(t *testing.T, flags ...string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "controller", "storage.yaml"))
@@ -153,14 +153,14 @@ func (s *storageWorld) fencer(t *testing.T, flags ...string) {
 	cmd.Stderr = &logWriter{t: t}
 	do(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may already have ended
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("fencing-controller storage: %v", err)
 		}
 	})
 }
 
-// held tries what the policies of the manifest forbid to the account.
+// held tries what the policies of the manifest must forbid this account.
 func (s *storageWorld) held(t *testing.T) {
 	t.Helper()
 	node := s.Names()[0]
@@ -183,7 +183,7 @@ func (s *storageWorld) held(t *testing.T) {
 	}
 }
 
-// logWriter has the program's log in the test's.
+// logWriter writes the program's log into the log of the test.
 type logWriter struct{ t *testing.T }
 
 func (w *logWriter) Write(p []byte) (int, error) {
@@ -191,7 +191,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// elsewhereAfter waits until the replacement writes, and says how long each step took.
+// elsewhereAfter waits until the replacement writes, and logs the time of each step.
 func (s *storageWorld) elsewhereAfter(t *testing.T, rec *recorder, from time.Time, what string) {
 	t.Helper()
 	until(t, "the replacement runs elsewhere", limit, func() bool {
@@ -209,7 +209,7 @@ func (s *storageWorld) elsewhereAfter(t *testing.T, rec *recorder, from time.Tim
 	}
 }
 
-// back gives the node its power, and its storage its health.
+// back restores the node's power and the health of its storage.
 func (s *storageWorld) back(t *testing.T, node string, rec *recorder) {
 	t.Helper()
 	do(t, s.Boot(t.Context(), node))
@@ -227,12 +227,12 @@ func (s *storageWorld) back(t *testing.T, node string, rec *recorder) {
 	s.settle(t, rec)
 }
 
-// Guard: on the word of a storage that refuses writes the pod runs elsewhere with its volume, with nobody's proof and nothing
-// else touched on that node, and not before that word.
+// Guard: when a storage that refuses writes reports a node offline, the pod runs elsewhere with its volume, and not
+// before. There is no proof from the agents, and nothing else on that node is touched.
 func storageDeletes(t *testing.T, s *storageWorld) {
 	s.fencer(t, "--cleanup", "delete", "--storage-refuses-writes")
 	n, p, rec := s.lose(t)
-	hold(t, s.Cluster, "the pod is left alone while its storage says nothing", 5*time.Second, func(v *cluster.View) string {
+	hold(t, s.Cluster, "the pod is left alone while its storage reports nothing", 5*time.Second, func(v *cluster.View) string {
 		if now := v.Pod("default", "db-0"); now == nil || now.UID != p.UID || now.DeletionTimestamp != nil {
 			return fmt.Sprint(now)
 		}
@@ -251,7 +251,8 @@ func storageDeletes(t *testing.T, s *storageWorld) {
 	s.back(t, n.Name, rec)
 }
 
-// Guard: without such a storage its word is not enough; with the taint the pod goes, and Kubernetes releases the volume.
+// Guard: the report of a storage that does not refuse writes is not enough. With the taint the pod is deleted, and
+// Kubernetes releases the volume.
 func storageWaitsForTheTaint(t *testing.T, s *storageWorld) {
 	s.fencer(t, "--cleanup", "taint")
 	s.held(t)

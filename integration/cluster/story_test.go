@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// nodeFence is what a NodeFence says, read without the product's own types.
+// nodeFence contains fields of a NodeFence, read without the product's own types.
 type nodeFence struct {
 	Metadata struct{ UID string }
 	Status   struct {
@@ -51,7 +51,7 @@ func (f *fencing) nodeFence(node string) (*nodeFence, error) {
 	return &n, json.Unmarshal(text, &n)
 }
 
-// story is one fencing, as it is seen from outside.
+// story is one fencing as it is observed from outside.
 type story struct {
 	*recorder
 	f     *fencing
@@ -61,7 +61,7 @@ type story struct {
 	mu    sync.Mutex
 	order []string // what was seen, in this order
 	seen  map[string]time.Time
-	last  *nodeFence          // as seen last
+	last  *nodeFence          // its last state
 	jobs  map[string]fenceJob // by UID
 }
 
@@ -100,7 +100,7 @@ func (s *story) follow(ctx context.Context) {
 	}
 }
 
-// take notes what is new. Called with mu.
+// take records what is new. The caller holds mu.
 func (s *story) take(n *nodeFence, now time.Time) {
 	step := func(name string) {
 		if _, ok := s.seen[name]; !ok {
@@ -130,14 +130,14 @@ func (s *story) take(n *nodeFence, now time.Time) {
 	}
 }
 
-// saw reports when something was seen first; the zero time: it was not.
+// saw returns when something was first seen; the zero time: it was not.
 func (s *story) saw(what string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[what]
 }
 
-// now is the NodeFence as seen last.
+// now returns the last state of the NodeFence.
 func (s *story) now() nodeFence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *story) now() nodeFence {
 	return *s.last
 }
 
-// ends waits until the node is back, the NodeFence is gone and the pod runs, and judges all of it.
+// ends waits until the node is back, the NodeFence is gone and the pod runs, and judges the whole story.
 func (s *story) ends(t *testing.T) {
 	t.Helper()
 	s.until(t, "the NodeFence is gone", func() bool { return !s.saw("gone").IsZero() })
@@ -174,8 +174,8 @@ func (s *story) until(t *testing.T, what string, done func() bool) {
 	until(t, what, limit, done)
 }
 
-// judge holds the story to the rules: one pod at a time; no proof of a node that had power; no Job on the victim; the port
-// is back only when the power was off; no password anywhere.
+// judge checks the rules: there is one pod at a time; the death of a node with power is never proven; no Job runs on
+// the victim; the port is back only when the power was off; no password is shown.
 func (s *story) judge(t *testing.T) {
 	t.Helper()
 	s.f.judge(t, s.recorder)
@@ -216,7 +216,7 @@ func (s *story) judge(t *testing.T) {
 	s.f.masked(t)
 }
 
-// masked looks for the passwords in all that anybody may read without reading Secrets.
+// masked looks for the passwords in everything that can be read without the right to read Secrets.
 func (f *fencing) masked(t *testing.T) {
 	t.Helper()
 	text := kubectl(t, f.Cluster, "get", "nodefences,jobs,pods,events,configmaps,nodes", "-A", "-o", "yaml")
@@ -237,7 +237,7 @@ func (f *fencing) masked(t *testing.T) {
 	}
 }
 
-// table says when what happened, in seconds after the fault.
+// table logs what happened when, in seconds after the fault.
 func (s *story) table(t *testing.T, more map[string]time.Time) {
 	t.Helper()
 	all := map[string]time.Time{}
@@ -268,18 +268,18 @@ func (s *story) table(t *testing.T, more map[string]time.Time) {
 	t.Logf("seconds after the fault\n%s", out.String())
 }
 
-// nodeIs is the Node's condition Ready.
+// ready reports the Node's condition Ready.
 func (f *fencing) ready(node string) bool {
 	n, err := f.Client.CoreV1().Nodes().Get(context.Background(), node, meta.GetOptions{})
 	return err == nil && nodeIsReady(n)
 }
 
-// holdKubelet is the fault: the kubelet has ended, and the pod runs on.
+// holdKubelet returns this fault: the kubelet has ended, and the pod still runs.
 func (f *fencing) holdKubelet(t *testing.T) func(node string) error {
 	return func(node string) error { return f.HoldKubelet(t.Context(), node) }
 }
 
-// stays holds while the pod of the story is left alone.
+// stays checks for a while that the pod of the story is left alone.
 func (s *story) stays(t *testing.T, why string, during time.Duration) {
 	t.Helper()
 	hold(t, s.f.Cluster, "the pod is left alone: "+why, during, func(v *cluster.View) string {

@@ -21,19 +21,20 @@ import (
 // Space is the namespace of the agents.
 const Space = "fencing-agent"
 
-// View is what is seen from outside at one moment.
+// View is what is observed from outside at one moment.
 type View struct {
 	At     time.Time
-	APIErr error                        // the API server does not answer: Nodes and Pods are empty
+	APIErr error                        // set if the API server does not answer: Nodes and Pods are then empty
 	Nodes  map[string]*core.Node        //
 	Pods   []*core.Pod                  // of all namespaces
-	Agents map[string]*fencingv1.Status // of the agents that answer, by their sockets
+	Agents map[string]*fencingv1.Status // status of the agents that answer on their sockets
 }
 
-// lookLimit bounds what a node or the API server may take to answer.
+// lookLimit bounds the time for an answer of a node or the API server.
 const lookLimit = 5 * time.Second
 
-// Look returns the present state. An API server and agents that do not answer are part of it, not errors.
+// Look returns the present state. If the API server or an agent does not answer, that is part of the state, not an
+// error.
 func (c *Cluster) Look(ctx context.Context) (*View, error) {
 	v := &View{At: time.Now(), Nodes: map[string]*core.Node{}, Agents: map[string]*fencingv1.Status{}}
 	if v.APIErr = c.lookAtAPI(ctx, v); ctx.Err() != nil {
@@ -75,7 +76,7 @@ func (c *Cluster) lookAtAPI(ctx context.Context, v *View) error {
 	return nil
 }
 
-// status asks the agent of a node, in the node; nil if it does not answer.
+// status asks the agent from inside its node; nil if it does not answer.
 func (c *Cluster) status(ctx context.Context, node string) *fencingv1.Status {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -91,7 +92,7 @@ func (c *Cluster) status(ctx context.Context, node string) *fencingv1.Status {
 	return &s
 }
 
-// AgentPod is the pod of the agent on a node that is not on its way out, or nil.
+// AgentPod returns the pod of the agent on a node that is not being deleted, or nil.
 func (v *View) AgentPod(node string) *core.Pod {
 	for _, p := range v.Pods {
 		if p.Namespace == Space && p.Spec.NodeName == node && p.DeletionTimestamp == nil && p.Labels["app.kubernetes.io/name"] == "fencing-agent" {
@@ -101,7 +102,7 @@ func (v *View) AgentPod(node string) *core.Pod {
 	return nil
 }
 
-// Pod finds a pod by its name.
+// Pod returns the pod with this name, or nil.
 func (v *View) Pod(namespace, name string) *core.Pod {
 	for _, p := range v.Pods {
 		if p.Namespace == namespace && p.Name == name {
@@ -111,7 +112,7 @@ func (v *View) Pod(namespace, name string) *core.Pod {
 	return nil
 }
 
-// State is the report of an agent about another node.
+// State returns the report of an agent about another node.
 func (v *View) State(by, of string) *fencingv1.NodeStatus {
 	for _, n := range v.Agents[by].GetNodes() {
 		if n.GetName() == of {
@@ -121,7 +122,7 @@ func (v *View) State(by, of string) *fencingv1.NodeStatus {
 	return nil
 }
 
-// Ready tells whether the pod runs and is ready.
+// Ready reports whether the pod runs and is ready.
 func Ready(p *core.Pod) bool {
 	if p == nil || p.Status.Phase != core.PodRunning {
 		return false
@@ -146,7 +147,7 @@ func nodeReady(n *core.Node) bool {
 	return false
 }
 
-// Condition returns what is missing, or nothing.
+// Condition returns what is missing, or "".
 type Condition func(v *View) string
 
 // NodesReady holds when these nodes are Ready.
@@ -161,7 +162,7 @@ func NodesReady(nodes ...string) Condition {
 	}
 }
 
-// NodeNotReady holds when the node is there and not Ready.
+// NodeNotReady holds when the node exists and is not Ready.
 func NodeNotReady(node string) Condition {
 	return func(v *View) string {
 		if v.Nodes[node] == nil || nodeReady(v.Nodes[node]) {
@@ -200,7 +201,7 @@ func describe(p *core.Pod) string {
 	return text
 }
 
-// GroupWhole holds when each of these agents answers, has quorum and counts all of them.
+// GroupWhole holds when each of these agents answers, has quorum and counts all of these nodes.
 func GroupWhole(nodes ...string) Condition {
 	return func(v *View) string {
 		for _, by := range nodes {
@@ -295,7 +296,7 @@ func first(v *View, conditions []Condition) string {
 	return ""
 }
 
-// Hold returns an error as soon as a condition does not hold within the time.
+// Hold returns an error as soon as a condition fails during the given time.
 func (c *Cluster) Hold(ctx context.Context, what string, during time.Duration, conditions ...Condition) error {
 	end := time.NewTimer(during)
 	defer end.Stop()

@@ -18,15 +18,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// ownLabels and ownAnnotations are what the agent may change of its Node.
+// ownLabels and ownAnnotations list what the agent may change on its Node.
 var ownLabels = []string{"node-manager.deckhouse.io/fencing-enabled", "node-manager.deckhouse.io/fencing-mode"}
 
 const ownAnnotations = "fencing-agent.io/address."
 
-// said are the other annotations of the agent, and how long each may be.
+// said maps the agent's other annotations to the greatest length of each.
 var said = map[string]int{deaths.Annotation: deaths.MostBytes, sightings.Annotation: sightings.MostBytes}
 
-// right is what a role grants or a program asks for, in one line.
+// right describes, in one line, what a role grants or a program asks for.
 func right(namespace, group, resource, verb string, named bool) string {
 	return fmt.Sprintf("%s %s of group %q in namespace %q%s", verb, resource, group, namespace, map[bool]string{true: ", one by its name"}[named])
 }
@@ -78,7 +78,8 @@ func (m *manifest) wantRights(t *testing.T, account, namespace string, accesses 
 	}
 }
 
-// boundToNobodyElse reports bindings of a manifest to anybody but one service account, or of a role that is not in it.
+// boundToNobodyElse reports bindings of a manifest to anybody except one service account, and bindings of a role that
+// is not in the manifest.
 func (m *manifest) boundToNobodyElse(t *testing.T, account string) {
 	t.Helper()
 	only := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: controllerName}}
@@ -95,7 +96,7 @@ func (m *manifest) boundToNobodyElse(t *testing.T, account string) {
 	}
 }
 
-// needed leaves out what only a group asks for that breaks ties by a Lease.
+// needed leaves out the rights that only a group with a Lease as its tie-breaker needs.
 func (m *manifest) needed(d *appsv1.DaemonSet) []k8s.Access {
 	for _, c := range m.configs {
 		if c.Labels["fencing-agent.io/group"] == d.Labels["fencing-agent.io/group"] && strings.Contains(c.Data["agent.yaml"], "tieBreak: lease") {
@@ -125,7 +126,7 @@ func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 	}
 }
 
-// Guard: what the controllers are granted is what they ask for, to the verb.
+// Guard: the controllers are granted exactly the rights that they ask for, verb by verb.
 func TestControllerRolesAreItsAccesses(t *testing.T) {
 	for _, c := range []struct {
 		file, account string
@@ -154,7 +155,7 @@ func TestControllerRolesAreItsAccesses(t *testing.T) {
 	m.boundToNobodyElse(t, controllerName)
 }
 
-// The role and the policy name the Lease as the agent does.
+// The role and the policy use the same name for the Lease as the agent.
 func TestLeaseHasTheAgentsName(t *testing.T) {
 	m, name := load(t)["lease.yaml"], leaseregister.Name("prod", "worker")
 	named := slices.ContainsFunc(m.roles, func(r *rbacv1.Role) bool {
@@ -201,7 +202,7 @@ func (m *manifest) limited(group, resource string, op admissionv1.OperationType)
 	})
 }
 
-// RBAC cannot say "its own Node" or "create this name": what a role leaves open, a policy closes.
+// RBAC cannot say "only its own Node" or "create only this name": a policy restricts what a role leaves open.
 func TestPoliciesLimitEveryWrite(t *testing.T) {
 	operations := map[string]admissionv1.OperationType{"create": admissionv1.Create, "update": admissionv1.Update, "patch": admissionv1.Update, "delete": admissionv1.Delete}
 	for _, m := range load(t) {
@@ -221,7 +222,7 @@ func TestPoliciesLimitEveryWrite(t *testing.T) {
 			if *p.Spec.FailurePolicy != admissionv1.Fail {
 				t.Errorf("%s: policy %s lets pass what it cannot judge", m.name, p.Name)
 			}
-			// Without it a policy would judge everybody's writes to nodes, leases and events.
+			// Without this condition a policy would judge all writes to nodes, leases and events.
 			if len(p.Spec.MatchConditions) != 1 {
 				t.Fatalf("%s: policy %s has %d match conditions", m.name, p.Name, len(p.Spec.MatchConditions))
 			}
@@ -233,7 +234,7 @@ func TestPoliciesLimitEveryWrite(t *testing.T) {
 			}
 			for _, v := range p.Spec.Validations {
 				if v.Message == "" {
-					t.Errorf("%s: policy %s refuses without a word", m.name, p.Name)
+					t.Errorf("%s: policy %s refuses without a message", m.name, p.Name)
 				}
 			}
 		}
@@ -255,7 +256,7 @@ func TestPolicyKnowsTheAgentsLabels(t *testing.T) {
 				}
 			}
 			if !slices.Equal(owned, ownLabels) {
-				t.Errorf("%s: policy %s owns %q, the agent %q", m.name, p.Name, owned, ownLabels)
+				t.Errorf("%s: policy %s allows %q, and the agent needs %q", m.name, p.Name, owned, ownLabels)
 			}
 			prefixes, told, bounded := 0, map[string]int{}, map[string]bool{}
 			for _, v := range p.Spec.Validations {

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// agent is a DaemonSet with the configuration it mounts.
+// agent is a DaemonSet together with the configuration that it mounts.
 type agent struct {
 	*appsv1.DaemonSet
 	where string
@@ -41,7 +41,7 @@ func agents(t *testing.T) []*agent {
 		for _, d := range m.agents {
 			a := &agent{DaemonSet: d, where: m.name + ": " + d.Name, pod: d.Spec.Template.Spec}
 			if len(a.pod.Containers) != 1 || len(a.pod.InitContainers) > 0 {
-				t.Fatalf("%s has other containers than the agent's", a.where)
+				t.Fatalf("%s has containers other than the agent's", a.where)
 			}
 			a.c = a.pod.Containers[0]
 			i := slices.IndexFunc(a.pod.Volumes, func(v corev1.Volume) bool { return v.Name == "config" })
@@ -54,7 +54,7 @@ func agents(t *testing.T) []*agent {
 				t.Fatalf("%s: the agent refuses its configuration: %v\n%s", a.where, err, text)
 			}
 			for _, w := range warnings {
-				t.Errorf("%s: the agent warns of its configuration: %v", a.where, w)
+				t.Errorf("%s: the agent warns about its configuration: %v", a.where, w)
 			}
 			a.cfg = cfg
 			all = append(all, a)
@@ -114,15 +114,15 @@ func TestAgentsReachWhatTheyUse(t *testing.T) {
 		case privileged && !a.mounted("/dev/mapper/fence"):
 			t.Errorf("%s: /dev is not the host's", a.where)
 		case !privileged && a.mounted("/dev/mapper/fence"):
-			t.Errorf("%s: /dev is the host's, without need", a.where)
+			t.Errorf("%s: /dev is the host's, and need not be", a.where)
 		case plugin && len(a.cfg.LUN.Devices) > 0:
 			t.Errorf("%s: a device plugin with a LUN: the lock on the device node would not work", a.where)
 		}
 	}
 }
 
-// A LUN, a device link or a socket that is not there yet must not keep an agent from
-// starting: with it the watchdog would not be armed, and the node be unguarded.
+// A missing LUN, device link or socket must not prevent the agent from starting. Without the agent the watchdog would
+// not be armed, and the node would be unguarded.
 func TestNothingMissingKeepsAnAgentFromStarting(t *testing.T) {
 	for _, a := range agents(t) {
 		for _, v := range a.pod.Volumes {
@@ -171,7 +171,7 @@ func TestAgentsRunWhereAndWhenNothingElseDoes(t *testing.T) {
 	}
 }
 
-// An agent that restarts is missing from its group. Two at once could be half of it.
+// An agent that restarts is missing from its group. Two at once could be half of the group.
 func TestRolloutsTakeOneNodeAtATime(t *testing.T) {
 	for _, a := range agents(t) {
 		u := a.Spec.UpdateStrategy
@@ -179,19 +179,19 @@ func TestRolloutsTakeOneNodeAtATime(t *testing.T) {
 			t.Errorf("%s: update strategy %+v", a.where, u)
 		}
 		if ready := time.Duration(a.Spec.MinReadySeconds) * time.Second; ready < 2*a.cfg.EvidenceMaxAge() {
-			t.Errorf("%s: minReadySeconds %v is less than twice D_max = %v: the next agent would restart before the peers count this one", a.where, ready, a.cfg.EvidenceMaxAge())
+			t.Errorf("%s: minReadySeconds %v is less than twice D_max = %v: the next agent would restart before the peers count this one again", a.where, ready, a.cfg.EvidenceMaxAge())
 		}
 		if r := a.c.ReadinessProbe; r == nil || r.HTTPGet.Path != "/readyz" {
 			t.Errorf("%s: the rollout does not wait for the quorum", a.where)
 		}
-		// A planned stop waits five seconds at most for each of gossip, LUN, watchdog and clients.
+		// A planned stop waits for at most five seconds for each of gossip, LUN, watchdog and clients.
 		if grace := *a.pod.TerminationGracePeriodSeconds; grace < 30 {
 			t.Errorf("%s: an agent would be killed after %d s, in the middle of a planned stop, and leave its watchdog armed", a.where, grace)
 		}
 	}
 }
 
-// The kubelet must not kill an agent for what the watchdog decides, nor for lack of quorum.
+// The kubelet must not kill an agent because of the watchdog's decision or because quorum is lost.
 func TestLivenessWaitsForTheWatchdog(t *testing.T) {
 	for _, a := range agents(t) {
 		l := a.c.LivenessProbe
@@ -214,7 +214,7 @@ func TestLivenessWaitsForTheWatchdog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if host == nodeIP { // the pod's address, which is the kubelet's choice where none is given
+			if host == nodeIP { // the kubelet uses the pod's address if none is given
 				host = ""
 			}
 			if p.HTTPGet.Host != host || p.HTTPGet.Port.String() != "http" || a.c.Ports[0].Name != "http" || port != itoa(a.c.Ports[0].ContainerPort) {
@@ -271,6 +271,6 @@ func TestNamespaceLetsAgentsIn(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("no manifest makes its namespace")
+		t.Error("no manifest creates its namespace")
 	}
 }

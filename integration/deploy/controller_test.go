@@ -28,7 +28,7 @@ func loadController(t *testing.T) *manifest {
 	return c
 }
 
-// Guard: each write has a policy that limits it, which concerns this account and nobody else.
+// Guard: each write is limited by a policy that applies to this account and to nobody else.
 func TestControllerPoliciesLimitEveryWrite(t *testing.T) {
 	c := loadController(t)
 	for _, w := range []struct {
@@ -47,7 +47,7 @@ func TestControllerPoliciesLimitEveryWrite(t *testing.T) {
 		}
 		for _, v := range p.Spec.Validations {
 			if v.Message == "" {
-				t.Errorf("policy %s refuses without a word", p.Name)
+				t.Errorf("policy %s refuses without a message", p.Name)
 			}
 			if strings.Contains(v.Expression, "(fenced|disputed)") {
 				for _, value := range []string{recovery.Fenced("024bc581b3a34be3"), recovery.Disputed("024bc581b3a34be3")} {
@@ -60,7 +60,8 @@ func TestControllerPoliciesLimitEveryWrite(t *testing.T) {
 	}
 }
 
-// Guard: its pods run where an agent's may not, two of them, apart, and write nothing before somebody says so.
+// Guard: two pods of the controller run on different nodes where agents' pods may not run, and write nothing before an
+// operator allows it.
 func TestControllerPods(t *testing.T) {
 	c := loadController(t)
 	d, pod := c.deployments[0], c.deployments[0].Spec.Template.Spec
@@ -94,7 +95,7 @@ func TestControllerPods(t *testing.T) {
 	}
 }
 
-// Guard: alerts ask for metrics and phases that exist, and name a section that exists.
+// Guard: alerts query metrics and phases that exist, and name a section that exists.
 func TestControllerAlerts(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
 	if err != nil {
@@ -143,7 +144,7 @@ func TestControllerAlerts(t *testing.T) {
 	}
 }
 
-// Guard: the dashboard is one that Grafana reads, each panel says what it shows, and asks for this program's series.
+// Guard: Grafana can read the dashboard. Each panel says what it shows, and queries only series of this program.
 func TestControllerDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
 	if err != nil {
@@ -174,7 +175,7 @@ func TestControllerDashboard(t *testing.T) {
 		ids[p.ID] = true
 		for _, target := range p.Targets {
 			if !strings.Contains(target.Expr, `job="fencing-controller"`) {
-				t.Errorf("panel %q: %s asks for everybody's series", p.Title, target.Expr)
+				t.Errorf("panel %q: %s queries everybody's series", p.Title, target.Expr)
 			}
 		}
 	}

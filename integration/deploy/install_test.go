@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// checkout makes a folder with what make install reads, and with programs if they are built.
+// checkout creates a folder with the files that make install reads, and with the given programs.
 func checkout(t *testing.T, built ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// install runs make install as root does whose PATH has no Go.
+// install runs make install as a root user whose PATH has no Go.
 func install(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {

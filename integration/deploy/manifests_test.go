@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// root is the repository as seen from this package's tests.
+// root is the path of the repository from the folder of these tests.
 const root = "../.."
 
 // manifest is one file of deploy/manifests or deploy/controller.
@@ -39,7 +39,7 @@ type manifest struct {
 	monitoring  []map[string]any // of the Prometheus operator
 }
 
-// load reads all manifests. Fields that the API does not have are errors.
+// load reads all manifests. It is an error if they contain fields that the API does not have.
 func load(t *testing.T) map[string]*manifest {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "deploy/manifests/*.yaml"))
@@ -109,7 +109,8 @@ func (m *manifest) add(text []byte) error {
 	case "networking.k8s.io/v1/NetworkPolicy":
 		return decode(text, &m.networks)
 	case "apiextensions.k8s.io/v1/CustomResourceDefinition":
-		return nil // read by the package whose types it describes
+		// The package whose types this file describes reads it.
+		return nil
 	case "rbac.authorization.k8s.io/v1/Role":
 		return decode(text, &m.roles)
 	case "rbac.authorization.k8s.io/v1/RoleBinding":
@@ -146,9 +147,9 @@ func decode[T any](text []byte, list *[]*T) error {
 func TestManifestsAreReadStrictly(t *testing.T) {
 	m := &manifest{configs: map[string]*corev1.ConfigMap{}}
 	if err := m.add([]byte("apiVersion: apps/v1\nkind: DaemonSet\nspec: {maxUnavailable: 1}\n")); err == nil {
-		t.Error("an unknown field is taken")
+		t.Error("an unknown field is accepted")
 	}
 	if err := m.add([]byte("apiVersion: v1\nkind: Pod\n")); err == nil {
-		t.Error("an unknown kind is taken")
+		t.Error("an unknown kind is accepted")
 	}
 }

@@ -48,8 +48,7 @@ func alerts(t *testing.T) []alert {
 	return all
 }
 
-// That metrics and runbook sections exist is tested in integration/arch, that the expressions
-// are PromQL by make manifests.
+// integration/arch tests that metrics and runbook sections exist, and make manifests that the expressions are PromQL.
 func TestAlertsSayWhatWhereAndWhatToDo(t *testing.T) {
 	names := map[string]bool{}
 	for _, a := range alerts(t) {
@@ -74,7 +73,7 @@ func TestAlertsSayWhatWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
-// A reason that is renamed would make its alert silent.
+// If a reason were renamed, its alert would never fire.
 func TestAlertsKnowTheReasons(t *testing.T) {
 	reasons := map[string][]string{"deaths_total": {watchdog.ProofTime.String(), watchdog.ProofBoot.String()}}
 	for _, r := range watchdog.Reasons() {
@@ -95,7 +94,7 @@ func TestAlertsKnowTheReasons(t *testing.T) {
 		}
 	}
 	if len(found) != len(reasons) {
-		t.Errorf("alerts look at the reasons of %v alone", found)
+		t.Errorf("alerts check the reasons of %v and of nothing else", found)
 	}
 }
 
@@ -180,7 +179,7 @@ func TestDashboardIsWhole(t *testing.T) {
 	for _, m := range load(t) {
 		for _, c := range m.configs {
 			if rendered, ok := c.Data["fencing-agent.json"]; ok && strings.TrimSpace(rendered) != strings.TrimSpace(string(text)) {
-				t.Errorf("%s: the rendered dashboard is another one", m.name)
+				t.Errorf("%s: the rendered dashboard differs", m.name)
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// settings are the lines of a file that are no comment.
+// settings returns the lines of a file that are not comments.
 func settings(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy/node", name))
@@ -24,12 +24,12 @@ func settings(t *testing.T, name string) []string {
 	return lines
 }
 
-// The agent disarms for maintenance and for its own restart, and counts on a reset after the
-// timeout: neither works with a driver that was loaded otherwise.
+// The agent disarms for maintenance and for its own restart, and relies on a reset after the timeout. Both need a
+// driver that was loaded with the right options.
 func TestDriversCanBeDisarmedAndReset(t *testing.T) {
 	loaded := settings(t, "modules-load.d/fencing-agent.conf")
 	if len(loaded) != 1 {
-		t.Fatalf("loads %q: /dev/watchdog is that of the first driver, so there must be one", loaded)
+		t.Fatalf("loads %q: /dev/watchdog belongs to the first driver, so there must be exactly one", loaded)
 	}
 	options := settings(t, "modprobe.d/fencing-agent.conf")
 	for _, o := range options {
@@ -61,7 +61,7 @@ func TestNothingElseHoldsTheWatchdog(t *testing.T) {
 	}
 }
 
-// Debian's multipathd joins no paths of a LUN that nobody has added: without that the file has no effect.
+// Debian's multipathd joins only the paths of a LUN that was added: without that the file has no effect.
 func TestLUNIsAddedToMultipath(t *testing.T) {
 	const add = "multipath -a WWID-OF-THE-LUN && multipathd reconfigure"
 	for _, name := range []string{"deploy/node/multipath/fencing-agent.conf", "docs/kubernetes.md", "docs/operations.md"} {
@@ -75,11 +75,11 @@ func TestLUNIsAddedToMultipath(t *testing.T) {
 	}
 }
 
-// A lost command is answered half as late again as its time limit says.
+// A lost command is answered half its time limit late.
 func TestLostCommandsEndInTime(t *testing.T) {
 	const file = "90-fencing-agent.rules"
 	if file < "60-persistent-storage.rules" {
-		t.Errorf("%s runs before the rules from which ID_SERIAL comes, and matches nothing", file)
+		t.Errorf("%s runs before the rules that set ID_SERIAL, and matches nothing", file)
 	}
 	rules := settings(t, "udev/"+file)
 	for _, part := range []string{`ATTR{device/timeout}="5"`, `ATTR{fast_io_fail_tmo}="1", ATTR{ctrl_loss_tmo}="-1"`} {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// The network policy of storage fencing lets in what the pod serves, and out what its flags make it ask: the API server, the
-// port of --storage-url, and DNS, for that URL has a name in it.
+// The network policy of storage fencing must admit traffic to the port that the pod serves. It must also let out what
+// the pod's flags make it ask: the API server, the port of --storage-url, and DNS, because that URL contains a name.
 func TestStorageNetworkPolicy(t *testing.T) {
 	m := read(t, "deploy/controller/storage.yaml")
 	if len(m.deployments) != 1 || len(m.networks) != 1 {
@@ -23,7 +23,7 @@ func TestStorageNetworkPolicy(t *testing.T) {
 	d, n := m.deployments[0], m.networks[0]
 	selector, err := metav1.LabelSelectorAsSelector(&n.Spec.PodSelector)
 	if err != nil || selector.Empty() || !selector.Matches(labels.Set(d.Spec.Template.Labels)) || n.Namespace != d.Namespace {
-		t.Errorf("it is not of these pods: %v in %s, %v", selector, n.Namespace, err)
+		t.Errorf("it does not select these pods: %v in %s, %v", selector, n.Namespace, err)
 	}
 	if !slices.Equal(n.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}) || len(n.Spec.Ingress) != 1 || len(n.Spec.Egress) != 1 {
 		t.Fatalf("%+v", n.Spec)

@@ -16,19 +16,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// clock is the virtual time of the bubble.
+// clock returns the virtual time of the bubble.
 func clock() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) }
 
-// agent is one life of a node by the method [Evidence]: the gossip half of the real agent.
-// Its loop is the only goroutine that touches merger and last.
+// agent is one life of a node that uses the method [Evidence]: the gossip half of the real agent. Only the goroutine of
+// its loop touches merger and last.
 type agent struct {
 	w      *world
 	node   int
 	roster *roster.Roster
 	boot   uint64
 	nets   []*swim.Instance
-	peers  []atomic.Pointer[swim.Instance] // the same, for the Sink
-	doubts *swim.Doubts                    // nil: the set has none
+	peers  []atomic.Pointer[swim.Instance] // the same instances, for the Sink
+	doubts *swim.Doubts                    // nil: the parameter set has none
 	said   atomic.Pointer[netgossip.Statement]
 	leaves atomic.Bool
 
@@ -42,17 +42,17 @@ type agent struct {
 	merger *netgossip.Merger
 	last   netgossip.View
 	silent []netgossip.Silence
-	shown  roster.Set // published as available
+	shown  roster.Set // nodes published as available
 	demand netgossip.Demand
 }
 
-// report is a message from an instance, or the node's kernel, to the loop.
+// report is a message to the loop from an instance or from the node's kernel.
 type report struct {
 	network, peer int
-	answer        netgossip.Answer // without a Statement: none
-	at            boottime.Instant // of a change of membership, a miss or a vouch; zero: none
+	answer        netgossip.Answer // without a Statement there was no answer
+	at            boottime.Instant // of a change of membership, a miss or a vouch; zero: there was none
 	kind          reportKind
-	up            bool // the peer is alive, or the network is up, or the miss voids
+	up            bool // the peer is alive, or the network is up, or the miss voids the evidence
 	silent        []netgossip.Silence
 }
 
@@ -68,7 +68,7 @@ const (
 	doubted
 )
 
-// newAgent creates a life of a node; with warm it starts as a node that has been in contact with all others until now.
+// newAgent creates a life of a node. With warm the node starts as if it had been in contact with all others until now.
 func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 	r := *w.roster
 	r.Self = node
@@ -98,7 +98,7 @@ func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 	return a
 }
 
-// start opens and starts an instance on each network and then the loop.
+// start opens and starts an instance on each network, and then the loop.
 func (a *agent) start() error {
 	for k := range a.w.cfg.Networks {
 		in, err := swim.New(swim.Config{
@@ -147,7 +147,7 @@ func (a *agent) stop(leave bool) error {
 
 func (a *agent) list(network int) (*memberlist.Memberlist, error) { return listOf(a.nets[network]) }
 
-// linkChanged passes on the kernel's report about the node's own side of a network.
+// linkChanged passes on the kernel's report about the node's side of a network.
 func (a *agent) linkChanged(network int, up bool) {
 	a.post(report{kind: link, network: network, up: up})
 }
@@ -179,7 +179,7 @@ func (a *agent) Vouched(network int, at boottime.Instant) {
 	a.post(report{kind: vouched, network: network, at: at})
 }
 
-// Missed implements swim.Sink: the other networks are asked at once.
+// Missed implements swim.Sink. It makes the other networks ask at once.
 func (a *agent) Missed(network, peer int, since boottime.Instant, void bool) {
 	a.post(report{kind: missed, network: network, peer: peer, at: since, up: void})
 	a.others(network, func(in *swim.Instance) { in.Verify(peer) })
@@ -188,7 +188,7 @@ func (a *agent) Missed(network, peer int, since boottime.Instant, void bool) {
 // Doubted implements swim.Sink.
 func (a *agent) Doubted(network int) { a.others(network, (*swim.Instance).Doubt) }
 
-// others calls the instances of the other networks. While the agent starts there may be none.
+// others calls do for the instances of the other networks. While the agent starts there may be none.
 func (a *agent) others(network int, do func(*swim.Instance)) {
 	for k := range a.peers {
 		if in := a.peers[k].Load(); in != nil && k != network {
@@ -201,14 +201,14 @@ func (a *agent) others(network int, do func(*swim.Instance)) {
 func (a *agent) Heard(int, int, boottime.Instant) {}
 func (a *agent) Conflict(int, string, string)     {}
 
-// run is the loop: it evaluates the merger when a report can have changed the view and
-// when evidence runs out. The real agent evaluates at every report, with the same
-// outcome; a thousand nodes in one process cannot afford that.
+// run is the loop. It evaluates the merger when a report may have changed the view, and when evidence expires. The real
+// agent evaluates at every report, with the same result; for a thousand nodes in one process that would be too slow.
 func (a *agent) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var batch []report
-	var armed boottime.Instant // what the timer is set to; resetting it for nothing is expensive, see fabric.schedule
+	// armed is the time for which the timer is set. To reset it needlessly is expensive, see fabric.schedule.
+	var armed boottime.Instant
 	for {
 		select {
 		case <-a.quit:
@@ -235,8 +235,8 @@ func (a *agent) run() {
 	}
 }
 
-// take feeds the merger and reports whether the view may be another one now. An answer of a counted peer that still
-// sees us only delays the expiry, and so does a vouch.
+// take passes the report to the merger and reports whether the view may have changed. An answer of a counted peer that
+// still sees this node only delays the expiry, and so does a vouch.
 func (a *agent) take(r *report) bool {
 	switch r.kind {
 	case farewell:
@@ -253,7 +253,8 @@ func (a *agent) take(r *report) bool {
 		return true
 	case member:
 		a.merger.MemberChanged(r.network, r.peer, r.up, r.at)
-		return !r.up || !a.last.Seen.Has(r.peer) // a vouch may cover it now
+		// A vouch may cover the peer now.
+		return !r.up || !a.last.Seen.Has(r.peer)
 	case missed:
 		a.merger.Missed(r.network, r.peer, r.at, r.up)
 		return true
@@ -281,7 +282,7 @@ func (a *agent) evaluate(now boottime.Instant) {
 		}
 	}
 	available, byDoubt := v.Seen, roster.Set{}
-	for _, x := range a.silent { // as watchdog.Core publishes
+	for _, x := range a.silent { // as watchdog.Core publishes it
 		if available.Has(x.Peer) && !a.merger.AnsweredSince(x.Peer, x.Since) {
 			available.Remove(x.Peer)
 			byDoubt.Add(x.Peer)
@@ -297,7 +298,7 @@ func (a *agent) evaluate(now boottime.Instant) {
 	}
 }
 
-// say replaces the statement and sends it to the peers at once, as the agent does when a view changed.
+// say replaces the statement and sends it to the peers at once, as the agent does when a view has changed.
 func (a *agent) say() {
 	a.said.Store(a.statement(a.last.Seen, a.last.Counted, a.last.QuorumUntil > 0))
 	for _, in := range a.nets {
@@ -312,7 +313,7 @@ func (a *agent) statement(seen, counted roster.Set, feeding bool) *netgossip.Sta
 	}
 }
 
-// known is what a warm node knows of its peers: the statement of their first life.
+// known returns what a warm node knows of its peers: the statement of their first life.
 func (a *agent) known(peer int) (*netgossip.Statement, uint64) {
 	if !a.warm {
 		return nil, 0

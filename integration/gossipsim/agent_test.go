@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// The loop evaluates the merger only when a report matters or evidence runs out. It must
-// come to the same views as the real agent, which evaluates at every report.
+// The loop evaluates the merger only when a report matters or evidence expires. It must arrive at the same views as the
+// real agent, which evaluates at every report.
 func TestLazyEvaluationMissesNothing(t *testing.T) {
 	const nodes = 6
 	for _, all := range []bool{false, true} {
@@ -37,7 +37,8 @@ func TestLazyEvaluationMissesNothing(t *testing.T) {
 					r.kind, r.at = vouched, clock().Add(-time.Duration(rnd.Int64N(int64(time.Second))))
 				case k == 15 && rnd.IntN(10) == 0:
 					r.kind = link
-					a.merger.LinkChanged(r.network, true) // it goes down, and is up again by the next time
+					// The network goes down, and is up again by the next time.
+					a.merger.LinkChanged(r.network, true)
 				default:
 					a.merger.LinkChanged(0, true)
 					a.merger.LinkChanged(1, true)
@@ -48,7 +49,8 @@ func TestLazyEvaluationMissesNothing(t *testing.T) {
 					if rnd.IntN(50) == 0 {
 						s.RosterEpoch++
 					}
-					if rnd.IntN(60) < 12*r.peer { // the higher the node, the rarer its answers: never, of node 5
+					// The higher a node's number, the rarer its answers. Node 5 never answers.
+					if rnd.IntN(60) < 12*r.peer {
 						continue
 					}
 					sent := clock().Add(-time.Duration(rnd.Int64N(int64(time.Second))))

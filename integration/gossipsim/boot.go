@@ -16,15 +16,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// bootSpread is the time over which the instances are started: instances of one instant would tick in step for ever.
+// bootSpread is the time over which the instances are started: those that start at one instant would tick in step
+// forever.
 const bootSpread = 500 * time.Millisecond
 
-// bootLimit is how long it may take until every instance knows all others.
+// bootLimit is the longest time until every instance knows all others.
 const bootLimit = 20 * time.Second
 
-// boot starts all nodes and makes every memberlist know all others at once. If they joined, each node would gossip
-// about every other: at 1000 nodes, 16 million messages. Instead each instance gets one push/pull with the whole table,
-// and forgets that this is news. Until then the network is closed, so that no node is suspected before it is there.
+// boot starts all nodes and makes every memberlist know all others at once. If the nodes joined, each would gossip
+// about every other one, which is 16 million messages for 1000 nodes. Instead each instance gets one push/pull with the
+// whole table, and forgets that its content is news. Until then the network is closed, so that no node is suspected
+// before it has started.
 func (w *world) boot() error {
 	start := time.Now()
 	for i, n := range w.nodes {
@@ -53,9 +55,9 @@ func (w *world) boot() error {
 					continue
 				}
 				if w.method == Evidence {
-					return errors.New("boot: memberlist does not take the table that it is given")
+					return errors.New("boot: memberlist does not accept the table that it was sent")
 				}
-				// A node that only counts may be so quick to suspect that the group never is complete.
+				// A node that only counts may suspect others so quickly that the group is never complete.
 				w.unformed = true
 			}
 			if err := forgetNews(list); err != nil {
@@ -68,8 +70,8 @@ func (w *world) boot() error {
 	return nil
 }
 
-// acquaint makes all nodes know each other's cookies and clocks. Asking for them would cost each node a packet for
-// every other.
+// acquaint makes all nodes know each other's cookies and clocks. Otherwise each node would have to send a packet to
+// every other one to ask for them.
 func (w *world) acquaint() {
 	for i, n := range w.nodes {
 		a, ok := n.engine.(*agent)
@@ -84,7 +86,7 @@ func (w *world) acquaint() {
 	}
 }
 
-// forgetNews empties the queue of what an instance is about to gossip.
+// forgetNews empties the queue of messages that an instance is about to gossip.
 func forgetNews(m *memberlist.Memberlist) error {
 	f := reflect.ValueOf(m).Elem().FieldByName("broadcasts")
 	if !f.IsValid() || f.Type() != reflect.TypeFor[*memberlist.TransmitLimitedQueue]() {
@@ -94,7 +96,7 @@ func forgetNews(m *memberlist.Memberlist) error {
 	return nil
 }
 
-// listOf returns the memberlist of a started instance, which swim rightly hides.
+// listOf returns the memberlist of a started instance, which swim rightly does not export.
 func listOf(in *swim.Instance) (*memberlist.Memberlist, error) {
 	f := reflect.ValueOf(in).Elem().FieldByName("list")
 	if f.IsValid() && f.Type() == reflect.TypeFor[atomic.Pointer[memberlist.Memberlist]]() {
@@ -105,8 +107,7 @@ func listOf(in *swim.Instance) (*memberlist.Memberlist, error) {
 	return nil, errors.New("boot: swim.Instance keeps its memberlist elsewhere, or is not started: adapt listOf")
 }
 
-// inject opens a stream to a node, in the name of the next one, and sends it a push/pull
-// message.
+// inject opens a stream to a node in the name of the next node, and sends a push/pull message to it.
 func (f *fabric) inject(network, node int, message []byte) error {
 	next := (node + 1) % len(f.hosts)
 	here, err := f.nets[network].InjectStream(netip.AddrPortFrom(addrOf(network, next), port), netip.AddrPortFrom(addrOf(network, node), port))
@@ -117,28 +118,28 @@ func (f *fabric) inject(network, node int, message []byte) error {
 		defer here.Close()
 		_ = here.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, err := here.Write(message); err != nil {
-			return // the boot finds out that the table did not arrive
+			return // the boot notices that the table did not arrive
 		}
-		_, _ = io.Copy(io.Discard, here) // the node's own table, until it closes
+		// The node sends its own table until it closes the stream.
+		_, _ = io.Copy(io.Discard, here)
 	})
 	return nil
 }
 
-// tableOf is a labelled push/pull message with all members of a network, alive. It is
-// written by hand for want of an exported encoder: a MessagePack map for the header and
-// one for each member.
+// tableOf returns a labelled push/pull message that lists all members of a network as alive. It is written by hand
+// because no encoder is exported: a MessagePack map for the header, and one for each member.
 func tableOf(r *roster.Roster, network int) []byte {
 	label := labelOf(network)
 	b := append([]byte{wireLabel, byte(len(label))}, label...)
 	b = append(b, wirePushPull)
-	b = append(b, 0x83) // a map of three
+	b = append(b, 0x83) // a map of three entries
 	b = packInt(packRaw(b, "Nodes"), r.Size())
 	b = packInt(packRaw(b, "UserStateLen"), 0)
 	b = append(packRaw(b, "Join"), 0xc2) // false
 	versions := memberlist.DefaultLANConfig().BuildVsnArray()
 	for i := range r.Size() {
 		ip := addrOf(network, i).As4()
-		b = append(b, 0x87) // a map of seven
+		b = append(b, 0x87) // a map of seven entries
 		b = packRaw(packRaw(b, "Name"), r.Name(i))
 		b = packRaw(packRaw(b, "Addr"), string(ip[:]))
 		b = packInt(packRaw(b, "Port"), port)
@@ -150,7 +151,7 @@ func tableOf(r *roster.Roster, network int) []byte {
 	return b
 }
 
-// packRaw appends a short string or byte string, packInt a number below 2^16.
+// packRaw appends a short string or byte string, and packInt appends a number below 2^16.
 func packRaw(b []byte, s string) []byte { return append(append(b, 0xa0|byte(len(s))), s...) }
 func packInt(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint16(append(b, 0xcd), uint16(n))

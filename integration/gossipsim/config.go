@@ -8,28 +8,27 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Config describes one simulation completely: two simulations of one Config differ only at random.
+// Config describes one simulation completely. Two simulations of one Config differ only by chance.
 type Config struct {
 	Nodes     int
 	Networks  int
-	All       bool   // a peer must be reachable on all networks, not on any
-	AtLeast   int    // on this many networks; 0: not said
+	All       bool   // a peer must be reachable on all networks
+	AtLeast   int    // a peer must be reachable on this many networks; 0: not set
 	Set       string // name of a parameter set
 	Overrides []string
 	Scenario  string
-	Parts     int           // of a split
-	Stall     time.Duration // of slow nodes
-	Every     time.Duration // from one fault of a series to the next
+	Parts     int           // number of parts of a split
+	Stall     time.Duration // time for which a slow node stalls
+	Every     time.Duration // time from one fault of a series to the next
 	Seed      uint64
-	Warmup    time.Duration // between the boot and the schedule
-	Duration  time.Duration // of the schedule
-	// Settle ends the simulation this long after every node has found out; 0: it goes on
-	// for Duration.
+	Warmup    time.Duration // time between the boot and the schedule
+	Duration  time.Duration // length of the schedule
+	// Settle ends the simulation this long after every node has noticed the change; 0: it continues for Duration.
 	Settle time.Duration
-	Link   Link // of all networks, before anything goes wrong
+	Link   Link // all networks, before the first fault
 }
 
-// DefaultConfig is a local network of n nodes on two networks in which nothing happens.
+// DefaultConfig is a local network of n nodes on two networks without any fault.
 func DefaultConfig(n int) Config {
 	return Config{
 		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: 2 * time.Second, Every: 6 * time.Second, Seed: 1,
@@ -38,7 +37,7 @@ func DefaultConfig(n int) Config {
 	}
 }
 
-// MaxNodes and MaxNetworks bound a simulation.
+// MaxNodes and MaxNetworks limit a simulation.
 const (
 	MaxNodes    = 1000
 	MaxNetworks = 8
@@ -59,7 +58,7 @@ func (c *Config) Validate() error {
 	check(c.Stall > 0, "stall must be positive, not %v", c.Stall)
 	check(c.Every > 0, "every must be positive, not %v", c.Every)
 	check(c.AtLeast >= 0 && c.AtLeast <= c.Networks && (c.AtLeast == 0 || !c.All), "reachability must be any, all or 1 to %d, not %d", c.Networks, c.AtLeast)
-	check(c.Settle >= 0, "settle must not be negative, as %v is", c.Settle)
+	check(c.Settle >= 0, "settle must not be negative, but is %v", c.Settle)
 	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
 	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss must be at least 0 and below 1, not %v", c.Link.Loss)
 	check(c.Link.Duplicate >= 0 && c.Link.Duplicate <= 1, "duplicate must be 0 to 1, not %v", c.Link.Duplicate)
@@ -88,7 +87,7 @@ func (c *Config) params() (Set, netgossip.Params, error) {
 	return s, p, nil
 }
 
-// needed is the number of networks on which a peer must be reachable.
+// needed returns the number of networks on which a peer must be reachable.
 func (c *Config) needed() int { return c.policy().Needed(c.Networks) }
 
 func (c *Config) policy() netgossip.Policy {

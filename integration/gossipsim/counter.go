@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// counter is one life of a node with the method [Counting]: its view is the nodes that memberlist lists on enough
-// networks. Suspects are listed, as NumMembers counts them.
+// counter is one life of a node that uses the method [Counting]: its view is the nodes that memberlist lists on enough
+// networks. Suspects are listed, because NumMembers counts them.
 type counter struct {
 	w     *world
 	node  int
@@ -50,7 +50,7 @@ func (c *counter) start() error {
 	return nil
 }
 
-// join asks a few others, as a program that starts would.
+// join asks a few others, like a program that starts.
 func (c *counter) join(network int, list *memberlist.Memberlist) {
 	for i := 1; i <= 5; i++ {
 		peer := (c.node + i*(1+c.w.roster.Size()/7)) % c.w.roster.Size()
@@ -81,10 +81,10 @@ func (c *counter) stop(leave bool) error {
 
 func (c *counter) list(network int) (*memberlist.Memberlist, error) { return c.lists[network], nil }
 
-// linkChanged tells memberlist nothing: it does not ask the kernel.
+// linkChanged does nothing, because memberlist does not ask the kernel.
 func (c *counter) linkChanged(int, bool) {}
 
-// events are the events of one network. They come under memberlist's node lock.
+// events receives the events of one network. memberlist calls it under its node lock.
 type events struct {
 	c       *counter
 	network int

@@ -21,60 +21,61 @@ const (
 	tick = 50 * time.Microsecond
 )
 
-// Link is what one direction between two nodes does to packets. The zero Link is perfect.
+// Link is the treatment of packets in one direction between two nodes. The zero Link is perfect.
 type Link struct {
 	Cut       bool
 	Loss      float64       // probability that a packet is lost
-	Duplicate float64       // probability that it arrives twice
+	Duplicate float64       // probability that a packet arrives twice
 	Delay     time.Duration // one way
-	Jitter    time.Duration // added to Delay, uniform: packets overtake each other
+	Jitter    time.Duration // random part of the delay, uniform, added to Delay: packets can overtake each other
 }
 
-// fabric is all system networks of a simulation: every node has one address on each. Nodes are indices, so that a
-// thousand of them and a partition only need an array, not a map of a million links.
+// fabric contains all system networks of a simulation; every node has one address on each. Nodes are indices, so that a
+// thousand nodes and a partition need only an array, and not a map of a million links.
 type fabric struct {
 	epoch time.Time
-	nets  []*netgossiptest.Network // under the conditions of lans; their locks come before mu
+	nets  []*netgossiptest.Network // under the conditions of lans; their locks are taken before mu
 
 	mu     sync.Mutex
 	open   bool // false during the boot: packets vanish, dials are refused
 	lans   []lan
 	hosts  []host
 	closed bool
-	tapped func(network, from, to int, packet []byte) // sees what gets through; nil: nobody does
+	tapped func(network, from, to int, packet []byte) // called for each packet that gets through; may be nil
 
 	running sync.WaitGroup
 }
 
-// lan is the conditions of one system network. The fabric's mu guards it.
+// lan contains the conditions of one system network. The fabric's mu guards it.
 type lan struct {
 	fabric  *fabric
 	network int
 	base    Link
-	links   map[[2]int]Link // directions that differ from base
-	side    []uint8         // different sides of a partition do not reach each other
-	mute    []int           // number of faults that keep the node from sending
-	deaf    []int           // number of faults that keep it from receiving
-	rng     []*rand.Rand    // by sender, so that one node's traffic does not decide another's losses
+	links   map[[2]int]Link // directions whose link differs from base
+	side    []uint8         // by node: nodes on different sides of a partition do not reach each other
+	mute    []int           // by node: the number of faults that prevent it from sending
+	deaf    []int           // by node: the number of faults that prevent it from receiving
+	// There is one source for each sender, so that one node's traffic does not affect another one's losses.
+	rng     []*rand.Rand
 	traffic []Traffic
 }
 
 var _ netgossiptest.Conditions = (*lan)(nil)
 
-// host is a machine, the same on all networks.
+// host is a machine, which is the same on all networks.
 type host struct {
 	down bool
 	slow pauses
 }
 
-// pauses is Lifeguard's model of a starved node: what it sends and receives waits for
-// blocked, then passes for open, and so on. The zero value never pauses.
+// pauses is Lifeguard's model of a starved node: what it sends and receives waits for blocked, then passes for open,
+// and so on. The zero value never pauses.
 type pauses struct {
 	since         time.Duration
 	blocked, open time.Duration
 }
 
-// release returns when something that is ready at t passes.
+// release returns when something that is ready at t gets through.
 func (p pauses) release(t time.Duration) time.Duration {
 	if p.blocked == 0 || t < p.since {
 		return t
@@ -85,7 +86,7 @@ func (p pauses) release(t time.Duration) time.Duration {
 	return t
 }
 
-// newFabric starts a fabric that is not open yet. It must be made inside the bubble.
+// newFabric starts a fabric that is not open yet. Call it inside the bubble.
 func newFabric(networks, nodes int, seed uint64, base Link) *fabric {
 	f := &fabric{epoch: time.Now(), lans: make([]lan, networks), hosts: make([]host, nodes)}
 	for k := range f.lans {
@@ -102,7 +103,7 @@ func newFabric(networks, nodes int, seed uint64, base Link) *fabric {
 	return f
 }
 
-// close ends the deliveries; what is under way is lost.
+// close ends the deliveries; packets under way are lost.
 func (f *fabric) close() {
 	f.mu.Lock()
 	f.closed = true
@@ -110,7 +111,7 @@ func (f *fabric) close() {
 	f.running.Wait()
 }
 
-// addrOf is the address of a node on a network, and nodeAt its inverse.
+// addrOf returns the address of a node on a network, and nodeAt is its inverse.
 func addrOf(network, node int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(network), byte(node / 250), byte(node%250 + 1)})
 }
@@ -136,7 +137,7 @@ func (f *fabric) listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error
 	return f.nets[network].Listen(at)
 }
 
-// change applies a change of conditions and breaks the streams that cannot go on.
+// change applies a change of conditions and breaks the streams that can no longer continue.
 func (f *fabric) change(apply func()) {
 	f.mu.Lock()
 	apply()
@@ -146,7 +147,7 @@ func (f *fabric) change(apply func()) {
 	}
 }
 
-// overflows counts packets that found their receiver's queue full.
+// overflows counts the packets that found their receiver's queue full.
 func (f *fabric) overflows() (lost uint64) {
 	for _, n := range f.nets {
 		lost += n.Overflows()
@@ -154,7 +155,7 @@ func (f *fabric) overflows() (lost uint64) {
 	return lost
 }
 
-// now, passes and link are called with mu held.
+// The callers of now, passes and link hold mu.
 func (f *fabric) now() time.Duration { return time.Since(f.epoch) }
 
 // passes reports whether any packet passes from one node to another.
@@ -182,7 +183,7 @@ func (l *Link) delay(r *rand.Rand) time.Duration {
 	return d
 }
 
-// nodes are those at two addresses of this network.
+// nodes returns the nodes at two addresses of this network.
 func (l *lan) nodes(a, b netip.Addr) (from, to int, ok bool) {
 	i, from, ok1 := l.fabric.nodeAt(a)
 	k, to, ok2 := l.fabric.nodeAt(b)
@@ -264,12 +265,12 @@ func (l *lan) Dial(a, b netip.Addr, listening bool) (handshakes, accepted time.D
 	l.traffic[from].segments(handshake, 0)
 	l.traffic[to].segments(handshake, 0)
 	rtt, now := there.delay(r)+back.delay(r), f.now()
-	// The kernel of a slow node completes the handshake; its program accepts later.
+	// The kernel of a slow node completes the handshake at once; its program accepts the stream later.
 	return rtt, f.hosts[to].slow.release(f.hosts[from].slow.release(now)+rtt) - now, nil
 }
 
-// Write implements netgossiptest.Conditions: lost segments and slow hosts hold a write up. It is counted. During the
-// boot nothing is delayed: a table that comes late would find some of the nodes in it already suspected.
+// Write implements netgossiptest.Conditions: lost segments and slow hosts delay a write. The write is counted. During
+// the boot nothing is delayed: a table that arrives late would find some of its nodes already suspected.
 func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
 	f := l.fabric
 	f.mu.Lock()
@@ -280,7 +281,7 @@ func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
 	}
 	count := (n + segmentSize - 1) / segmentSize
 	l.traffic[local].segments(count, n)
-	l.traffic[remote].segments((count+1)/2, 0) // acknowledgements
+	l.traffic[remote].segments((count+1)/2, 0) // the acknowledgements
 	now := f.now()
 	wait := f.hosts[remote].slow.release(f.hosts[local].slow.release(now)) - now
 	link := f.link(l.network, local, remote)
@@ -292,7 +293,8 @@ func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
 		if !lost {
 			break
 		}
-		wait, count = wait+rto, 1 // fast retransmit repairs all but the last
+		// Fast retransmit repairs all but the last one.
+		wait, count = wait+rto, 1
 	}
 	return wait
 }

@@ -15,7 +15,7 @@ import (
 // bench is a fabric with endpoints, in a bubble.
 type bench struct {
 	*fabric
-	ends []memberlist.NodeAwareTransport // of network 0
+	ends []memberlist.NodeAwareTransport // the endpoints of network 0
 }
 
 func newBench(t *testing.T, nodes int, base Link) *bench {
@@ -46,7 +46,7 @@ func (b *bench) send(t *testing.T, from, to int, packet string) {
 	}
 }
 
-// arrived takes what has arrived at a node by now.
+// arrived returns what has arrived at a node so far.
 func (b *bench) arrived(node int) (packets []*memberlist.Packet) {
 	synctest.Wait()
 	for {
@@ -97,7 +97,7 @@ func TestAddressesRoundTrip(t *testing.T) {
 
 func TestLossAndDuplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const sent = 2000 // fewer than the queue holds, so that nothing else loses them
+		const sent = 2000 // fewer than the queue holds, so that no other cause loses any
 		for _, c := range []struct {
 			link      Link
 			low, high int
@@ -143,7 +143,7 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fault  Fault
-		passes [2]bool // from 0 to 1 and back
+		passes [2]bool // from 0 to 1, and from 1 to 0
 	}{
 		{"isolate", Fault{Kind: Isolate, Nodes: []int{0}}, [2]bool{false, false}},
 		{"unplug", Fault{Kind: Unplug, Nodes: []int{1}}, [2]bool{false, false}},
@@ -200,7 +200,7 @@ func TestCutBreaksStreams(t *testing.T) {
 		b.change(func() { b.apply(&f, true, Link{}) })
 		go conn.Write([]byte("a"))
 		if _, err := accepted.Read(make([]byte, 1)); err != nil {
-			t.Fatalf("somebody else's fault broke the stream: %v", err)
+			t.Fatalf("a fault of other nodes broke the stream: %v", err)
 		}
 		f = Fault{Kind: Mute, Nodes: []int{1}}
 		b.change(func() { b.apply(&f, true, Link{}) })
@@ -239,7 +239,7 @@ func TestSlowNodesHoldPacketsBack(t *testing.T) {
 	})
 }
 
-// A packet that finds the queue full is lost, and nobody waits.
+// A packet that finds the queue full is lost, and nobody waits for it.
 func TestOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sent = 5000 // more than the queue holds
@@ -275,7 +275,8 @@ func TestTrafficIsCounted(t *testing.T) {
 		if _, err := conn.Write(make([]byte, 3000)); err != nil {
 			t.Fatal(err)
 		}
-		// A SYN, three segments a side for opening and closing, three with data, two acknowledgements.
+		// There are one SYN, three segments on each side for opening and closing, three with data, and two
+		// acknowledgements.
 		if got := b.sent().StreamBytes; got != 3000+(1+3+3+3+2)*tcpHeaders {
 			t.Errorf("counted %d bytes in streams", got)
 		}

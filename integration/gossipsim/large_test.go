@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Where samples are taken, too, neither does a node that stands still for 2 s again and again lose
-// anybody, nor do the others because of it.
+// In a group that takes samples, too, a node that repeatedly stalls for 2 s does not lose anybody, and the others lose
+// nobody because of it.
 func TestSlowNodesOfALargerGroup(t *testing.T) {
 	r := run(t, config(30, "auto", "slow", lasting(15*time.Second), func(c *Config) { c.Warmup = time.Second }))
 	if r.False.Reports > 0 || r.False.AtSlow > 0 || r.False.QuorumLost > 0 {
@@ -18,8 +18,8 @@ func TestSlowNodesOfALargerGroup(t *testing.T) {
 	}
 }
 
-// A large group costs a node no more than a small one, and its isolated node, or half, knows
-// in time.
+// A node of a large group sends no more than one of a small group, and a node or half that is cut off knows that in
+// time.
 func TestLargeGroup(t *testing.T) {
 	nodes, bound := 60, 4*time.Second
 	if !testing.Short() {
@@ -31,8 +31,7 @@ func TestLargeGroup(t *testing.T) {
 	expectNoneFalse(t, r)
 }
 
-// When all agents start at once everybody finds everybody, and nobody sends much more than it
-// takes to ask each peer a few times.
+// When all agents start at once, all find each other, and none sends much more than a few questions to each peer.
 func TestAllStartAtOnce(t *testing.T) {
 	notInMakeTest(t, 30)
 	synctest.Test(t, func(t *testing.T) {
@@ -54,8 +53,8 @@ func TestAllStartAtOnce(t *testing.T) {
 	})
 }
 
-// A thousand nodes on two networks: idle, they send what small groups do; the one that is cut off knows
-// it, and nobody else is disturbed. It takes 40 s and 3 GB, in a process of its own.
+// A thousand nodes on two networks send, when idle, as much as small groups. A node that is cut off knows that, and no
+// other node is disturbed. The test takes 40 s and 3 GB, in a separate process.
 func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
 	notInMakeTest(t, 1000)
 	cfg := config(MaxNodes, "auto", "isolate", lasting(6*time.Second), func(c *Config) { c.Warmup = time.Second })
@@ -77,11 +76,11 @@ func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
 	}
 }
 
-// An equal split of the largest group is known in time, and nobody floods the network for it. It
-// takes minutes, and runs with GOSSIPSIM_LARGE=1 only.
+// An equal split of the largest group is noticed in time, and nobody floods the network because of it. The test takes
+// minutes, and runs only with GOSSIPSIM_LARGE=1.
 func TestEqualSplitOfTheLargestGroup(t *testing.T) {
 	if os.Getenv("GOSSIPSIM_LARGE") == "" {
-		t.Skip("minutes: make simulate KIND=large")
+		t.Skip("it takes minutes: run make simulate KIND=large")
 	}
 	cfg := config(MaxNodes, "auto", "split", lasting(9*time.Second), func(c *Config) { c.Warmup = time.Second })
 	r, err := RunProcess(t.Context(), Self(roleChild), cfg)

@@ -13,12 +13,13 @@ import (
 
 const (
 	lieEvery   = 100 * time.Millisecond
-	liesOfOne  = 20 // this often in a row it lies about one member: for two seconds, longer than any window
-	otherNames = 3  // in whose names it speaks, too
+	liesOfOne  = 20 // the number of consecutive lies about one member: for two seconds, longer than any window
+	otherNames = 3  // the number of other members in whose names it also lies
 )
 
-// liar is a member that has the key and its place in the list, like the rest of its node, and lies. It asks all members
-// for the cookie that its messages must contain, and then sends every possible false report about each member in turn.
+// liar is a member that has the key and its place in the list, and whose node otherwise behaves well. It asks all
+// members for the cookie that its messages must contain. It then sends every possible false report about each member in
+// turn.
 type liar struct {
 	w    *world
 	node int
@@ -26,10 +27,10 @@ type liar struct {
 	rand *rand.Rand
 
 	mu      sync.Mutex
-	cookies map[int]uint64 // by member, as it gave them
+	cookies map[int]uint64 // by member: the cookie that it gave
 }
 
-// lie has a node lie until the end.
+// lie makes a node lie until the end.
 func (w *world) lie(node int) {
 	l := &liar{
 		w: w, node: node, tag: wire.RosterTag(w.roster), rand: rand.New(rand.NewPCG(w.cfg.Seed, 0x11a2)), cookies: map[int]uint64{},
@@ -50,12 +51,12 @@ func (w *world) lie(node int) {
 	})
 }
 
-// overhear reads the cookies in the answers that come to the liar. It does not hear the traffic between others.
+// overhear reads the cookies in the answers to the liar. It does not see the traffic between others.
 func (l *liar) overhear(_, from, to int, packet []byte) {
 	if to != l.node || kindOf(packet) != wireUserMsg {
 		return
 	}
-	for skip := range len(packet) { // after label and checksum, whichever there are
+	for skip := range len(packet) { // skips the label and the checksum, if any
 		if packet[skip] != wireUserMsg {
 			continue
 		}
@@ -70,7 +71,7 @@ func (l *liar) overhear(_, from, to int, packet []byte) {
 	}
 }
 
-// speak sends all reports about one member to all the others.
+// speak sends all reports about one member to all others.
 func (l *liar) speak(of int) {
 	for k := range l.w.cfg.Networks {
 		list, err := l.w.nodes[l.node].engine.list(k)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A member that says of everybody, all the time and in all names, that it is silent makes nobody LEFT, not even one that
-// stands still for as long as is forgiven, and does not keep the group from finding who is gone.
+// A member reports about all others, all the time and in all names, that they are silent. That makes nobody LEFT, not
+// even a node that stalls for as long as is tolerated. It does not prevent the group from noticing which node is gone.
 func TestALiarMakesNobodyLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r, err := simulate(config(12, "auto", "liar", lasting(16*time.Second), func(c *Config) { c.Stall = 1400 * time.Millisecond }))
@@ -27,7 +27,7 @@ func TestALiarMakesNobodyLeft(t *testing.T) {
 	})
 }
 
-// Each crash of a series is measured by itself.
+// Each crash of a series is measured separately.
 func TestCrashesOfASeriesAreMeasuredOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r, err := simulate(config(20, "auto", "crash-series", lasting(12*time.Second)))
@@ -35,7 +35,7 @@ func TestCrashesOfASeriesAreMeasuredOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := r.Left.Len(); n != 19+18 || r.Left.Missing > 0 {
-			t.Errorf("%d times measured, %d of them without an end, want 37 and none", n, r.Left.Missing)
+			t.Errorf("%d measurements, %d of them without an end, want 37 and none", n, r.Left.Missing)
 		}
 		if least, _ := r.Left.Quantile(0); least < 1500*time.Millisecond {
 			t.Errorf("LEFT after %v: not counted from its own crash", least)
@@ -43,8 +43,9 @@ func TestCrashesOfASeriesAreMeasuredOneByOne(t *testing.T) {
 	})
 }
 
-// An agent that was restarted gives new cookies, and refuses words that bear the ones before. It tells everybody that there is
-// news of it, and is asked, so three seconds after it is back it hears of a death as early as the others.
+// An agent that was restarted gives new cookies, and refuses messages that contain the old ones. It tells all others
+// that there is news of it, and they ask it. Three seconds after its return it therefore hears of a death as early as
+// the others.
 func TestARestartedAgentHearsWordsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := newWorld(config(30, "auto", "crash-series", lasting(9*time.Second)))

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
-// Roles of the test binary when it is started as a child, by its first argument.
+// These are the roles of the test binary when it is started as a child. The first argument selects one.
 const (
 	roleChild  = "gossipsim-child"  // ChildMain
 	roleBroken = "gossipsim-broken" // a child that panics

@@ -9,11 +9,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// excuseTime is how long after a fault a LEFT is still its consequence.
+// excuseTime is the time after a fault for which a LEFT still counts as its consequence.
 const excuseTime = 10 * time.Second
 
-// observer records what every node sees and compares it with the truth. It is called from the nodes' goroutines, in
-// memberlist's case under its node lock.
+// observer records what every node sees and compares it with the truth. It is called from the nodes' goroutines, and by
+// memberlist under its node lock.
 type observer struct {
 	w *world
 
@@ -21,28 +21,29 @@ type observer struct {
 	up        []bool
 	views     []roster.Set // by node: the nodes that it counts
 	available []roster.Set // by node: the nodes that it publishes
-	began     time.Time    // of the schedule; zero before
+	began     time.Time    // when the schedule began; zero before that
 	act       act
 	lefts     []left
 	lost      []time.Duration // false losses of quorum
 	disturbed int             // LEFTs that a fault explains
-	byDoubt   int             // LEFTs by doubt, of whomever
+	byDoubt   int             // LEFTs by doubt, of any node
 }
 
-// act is the event from which detection is measured, and when each node saw its consequences for good; zero: not yet.
+// act is the event from which detection is measured, with the times since which each node has seen its consequences;
+// zero: it does not yet.
 type act struct {
 	at                 time.Time
 	before             []roster.Set
 	expected           []roster.Set
-	gone               []roster.Set // whom the node must report LEFT
+	gone               []roster.Set // nodes that this node must report as LEFT
 	exact, below, left []time.Time
 }
 
-// left is one LEFT that no fault explains.
+// left is a LEFT that no fault explains.
 type left struct {
 	at                time.Duration
 	observer, subject int
-	atSlow, ofSlow    bool // of a node that stalls again and again
+	atSlow, ofSlow    bool // whether the observer, or the node that left, stalls repeatedly
 	byDoubt           bool
 }
 
@@ -51,7 +52,7 @@ func newObserver(w *world) *observer {
 	return &observer{w: w, up: make([]bool, n), views: make([]roster.Set, n), available: make([]roster.Set, n)}
 }
 
-// setUp records that a node's program runs from now on, or no longer runs.
+// setUp records whether a node's program runs.
 func (o *observer) setUp(node int, up bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +75,8 @@ func (o *observer) begin() (complete int) {
 	return complete
 }
 
-// changed records the new view of a node, and which of the nodes that are no longer available were lost by doubt.
+// changed records the new view of a node, and which of the nodes that are no longer available it lost because of
+// doubts.
 func (o *observer) changed(node int, view, available, byDoubt roster.Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +111,7 @@ func (o *observer) leaves(node, peer int, at time.Duration, byDoubt bool) {
 	})
 }
 
-// active reports whether the fault is on, or its consequences may last.
+// active reports whether the fault lasts or may still have consequences.
 func (f *Fault) active(at time.Duration) bool {
 	return at >= f.At && (f.For == 0 || at <= f.At+f.For+excuseTime)
 }
@@ -141,7 +143,7 @@ func (o *observer) shouldHaveQuorum(node int, at time.Duration) bool {
 	return reached >= o.w.quorum && !o.slow(node, at)
 }
 
-// measure makes this moment the act: the expected view of each node follows from the state of the networks.
+// measure makes this moment the act: the state of the networks determines the expected view of each node.
 func (o *observer) measure() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,7 +168,7 @@ func (o *observer) measure() {
 	}
 }
 
-// follow records the instants from which a node sees what it should.
+// follow records the instants since which a node has seen what it should.
 func (o *observer) follow(node int) {
 	a := &o.act
 	if a.at.IsZero() {
@@ -209,7 +211,7 @@ func (o *observer) detections() (exact, below, left Distribution) {
 	return exact, below, left
 }
 
-// settled reports whether every node had seen the change at least this long ago.
+// settled reports whether every node saw the change at least this long ago.
 func (o *observer) settled(since time.Duration) bool {
 	exact, below, left := o.detections()
 	for _, d := range []Distribution{exact, below, left} {

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Method is how a simulated node finds out which nodes it reaches.
+// Method names the way in which a simulated node finds out which nodes it reaches.
 type Method string
 
 const (
@@ -28,13 +28,13 @@ const (
 type Set struct {
 	Name   string
 	Method Method
-	What   string // in a few words, for people
+	What   string // a short description for readers
 	Params func(nodes int) netgossip.Params
-	// Undoubted is without LEFT by doubt, like agents before that was added.
+	// Undoubted turns LEFT by doubt off, as in agents from before it existed.
 	Undoubted bool
 }
 
-// Sets lists all parameter sets; those that a comparison shows come first.
+// Sets lists all parameter sets, beginning with those that a comparison shows.
 func Sets() []Set {
 	return []Set{
 		{Name: "auto", Method: Evidence, What: "the agent's profile auto, its default", Params: netgossip.ProfileAuto.Params},
@@ -47,12 +47,12 @@ func Sets() []Set {
 		{Name: "adr", Method: Evidence, What: "the agent's profile adr", Params: netgossip.ProfileADR.Params},
 		{Name: "fast", Method: Evidence, What: "the agent's profile fast", Params: netgossip.ProfileFast.Params},
 		{Name: "calm", Method: Evidence, What: "the agent's profile calm", Params: netgossip.ProfileCalm.Params},
-		{Name: "auto-undoubted", Method: Evidence, What: "auto without LEFT by doubt, as agents were before", Params: netgossip.ProfileAuto.Params, Undoubted: true},
+		{Name: "auto-undoubted", Method: Evidence, What: "auto without LEFT by doubt, as in older agents", Params: netgossip.ProfileAuto.Params, Undoubted: true},
 		{Name: "auto-counting", Method: Counting, What: "auto's memberlist parameters without its evidence", Params: netgossip.ProfileAuto.Params},
 	}
 }
 
-// Compared is how many of the Sets a comparison shows.
+// Compared is the number of the Sets that a comparison shows.
 const Compared = 5
 
 // SetNames lists the names of all sets.
@@ -73,8 +73,8 @@ func FindSet(name string) (Set, error) {
 	return Set{}, fmt.Errorf("the parameter set is %q, but must be one of %s", name, strings.Join(SetNames(), ", "))
 }
 
-// lanParams are memberlist's own defaults. The agent's additions to a memberlist have no meaning for a set that only
-// counts, but must be valid.
+// lanParams are memberlist's own defaults. The agent's additional parameters have no effect in a set that only counts,
+// but must be valid.
 func lanParams() netgossip.Params {
 	m := memberlist.DefaultLANConfig()
 	p := netgossip.Tune(3)
@@ -88,8 +88,8 @@ func lanParams() netgossip.Params {
 	return p
 }
 
-// adrRaw is the ADR's table with nothing added. It names no probe timeout: memberlist's 500 ms would leave the helpers
-// no time in a 500 ms interval, so half of the interval is the bound.
+// adrRaw is the ADR's table without additions. The table contains no probe timeout. memberlist's 500 ms would leave the
+// helpers no time in an interval of 500 ms, so the timeout is half of the interval.
 func adrRaw(nodes int) netgossip.Params {
 	p := lanParams()
 	p.GossipInterval, p.ProbeInterval = netgossip.ADRIntervals(nodes)
@@ -97,7 +97,7 @@ func adrRaw(nodes int) netgossip.Params {
 	return p
 }
 
-// deckhouse returns an SLA profile of Deckhouse's fencing-agent, with what it derives.
+// deckhouse returns an SLA profile of Deckhouse's fencing-agent, including derived parameters.
 func deckhouse(probe, timeout, gossip time.Duration, suspicion, helpers int, dead, tcp time.Duration) func(int) netgossip.Params {
 	return func(int) netgossip.Params {
 		p := lanParams()
@@ -143,14 +143,14 @@ func assign(q netgossip.Parameter, assignment, value string) error {
 	return nil
 }
 
-// memberlistConfig is the configuration of a memberlist that is counted.
+// memberlistConfig returns the configuration of a memberlist whose members are counted.
 func memberlistConfig(p netgossip.Params, name string, network, node int, transport memberlist.NodeAwareTransport) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	at := addrOf(network, node).String()
 	m.Name, m.Label, m.Transport = name, labelOf(network), transport
 	m.Logger = log.New(io.Discard, "", 0)
 	m.BindAddr, m.BindPort, m.AdvertiseAddr, m.AdvertisePort = at, port, at, port
-	// As in the agent. Probes and acknowledgements do not shrink anyway.
+	// This is as in the agent. Probes and acknowledgements would not become smaller anyway.
 	m.EnableCompression = false
 	m.GossipInterval, m.GossipNodes, m.UDPBufferSize = p.GossipInterval, p.GossipNodes, p.GossipPacketSize
 	m.ProbeInterval, m.ProbeTimeout = p.ProbeInterval, p.ProbeTimeout
@@ -162,7 +162,7 @@ func memberlistConfig(p netgossip.Params, name string, network, node int, transp
 	return m
 }
 
-// labelOf keeps the networks apart, as the agent's labels do.
+// labelOf separates the networks, as the agent's labels do.
 func labelOf(network int) string { return "sim/group/" + networkName(network) }
 
 func networkName(network int) string { return "net" + strconv.Itoa(network) }

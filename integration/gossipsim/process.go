@@ -24,25 +24,23 @@ type outcome struct {
 	Error  string
 }
 
-// Command is how to start this program again as the child of [RunProcess]: the child
-// must call [ChildMain].
+// Command describes how to start this program again as the child of [RunProcess]. The child must call [ChildMain].
 type Command struct {
 	Path string
 	Args []string // including argv[0]
 }
 
-// Self starts the running program again with other arguments.
+// Self starts the running program again with different arguments.
 func Self(args ...string) Command {
 	return Command{Path: "/proc/self/exe", Args: append([]string{os.Args[0]}, args...)}
 }
 
-// ChildMain is the whole program of a child: it reads a Config from in, runs it in a
-// bubble and writes the outcome to out. It does not return.
+// ChildMain is the whole program of a child: it reads a Config from in, runs it in a bubble and writes the result to
+// out. It does not return.
 //
-// testing/synctest needs a *testing.T, and only package testing makes usable ones. So the
-// child is a test binary in all but name: testing.Main, which is kept for programs that
-// simulate "go test", runs one test, and the process ends when that has its result,
-// without tearing down what is in the bubble.
+// testing/synctest needs a *testing.T, and only package testing makes usable ones. The child is therefore a test binary
+// in all but name. testing.Main, which exists for programs that simulate "go test", runs one test. The process ends
+// when that test has its result, without cleaning up what is in the bubble.
 func ChildMain(in io.Reader, out io.Writer) {
 	leave := func(r *Report, err error) {
 		o := outcome{Report: r}
@@ -62,11 +60,12 @@ func ChildMain(in io.Reader, out io.Writer) {
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(1) // the parent is gone
 	}()
-	// Most of what is allocated is a packet and dead at once: memory buys time.
+	// Most of what is allocated is packets, and soon garbage: more memory saves time.
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(3 << 30)
-	os.Args = os.Args[:1] // package testing parses flags of its own
-	os.Stdout = os.Stderr // and prints its own words
+	// Package testing parses its own flags and prints its own output.
+	os.Args = os.Args[:1]
+	os.Stdout = os.Stderr // see above
 	testing.Main(
 		func(string, string) (bool, error) { return true, nil },
 		[]testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
@@ -77,8 +76,8 @@ func ChildMain(in io.Reader, out io.Writer) {
 		}}}, nil, nil)
 }
 
-// RunProcess runs a simulation in a process of its own: its bubble, its memory, one
-// processor, on which a bubble runs fastest.
+// RunProcess runs a simulation in a separate process, with a separate bubble and memory. The process uses one
+// processor, because a bubble runs fastest on one.
 func RunProcess(ctx context.Context, c Command, cfg Config) (*Report, error) {
 	fail := func(err error) (*Report, error) {
 		return nil, fmt.Errorf("simulation of %s, %d nodes, %s: %w", cfg.Scenario, cfg.Nodes, cfg.Set, err)
@@ -98,7 +97,8 @@ func RunProcess(ctx context.Context, c Command, cfg Config) (*Report, error) {
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	werr := gob.NewEncoder(in).Encode(cfg) // the pipe stays open: when it closes, the child knows that we are gone
+	// The pipe stays open. If it closes, the child knows that this process is gone.
+	werr := gob.NewEncoder(in).Encode(cfg)
 	err = cmd.Wait()
 	var last outcome
 	rerr := gob.NewDecoder(&out).Decode(&last)
@@ -117,8 +117,8 @@ func RunProcess(ctx context.Context, c Command, cfg Config) (*Report, error) {
 	return last.Report, nil
 }
 
-// RunAll runs simulations, several at once, and returns their reports in order. It ends
-// with the first that fails. ended is called after each, from several goroutines.
+// RunAll runs simulations, several at once, and returns their reports in order. It stops at the first error. It calls
+// ended after each simulation, from several goroutines.
 func RunAll(ctx context.Context, c Command, configs []Config, jobs int, ended func()) ([]*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,7 +151,7 @@ func RunAll(ctx context.Context, c Command, configs []Config, jobs int, ended fu
 	return reports, context.Cause(ctx)
 }
 
-// complaint keeps the beginning of what is written to it, which is where a panic says why.
+// complaint keeps the beginning of what is written to it, because a panic prints its reason first.
 type complaint struct{ buf bytes.Buffer }
 
 func (t *complaint) Write(b []byte) (int, error) {

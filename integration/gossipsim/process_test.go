@@ -68,7 +68,7 @@ func TestCancelEndsTheChild(t *testing.T) {
 	}
 }
 
-// A child must not outlive its parent, however that ended.
+// A child must not outlive its parent, however the parent ended.
 func TestChildEndsWithItsParent(t *testing.T) {
 	self := Self(roleChild)
 	cmd := exec.CommandContext(t.Context(), self.Path, self.Args[1:]...)

@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Report is the outcome of one simulation, or of several that were merged.
+// Report is the result of one simulation, or of several that were merged.
 type Report struct {
 	Config    Config
 	Method    Method
 	Trials    int
 	Schedule  []string      // of the first trial
-	Complete  int           // nodes that reached everybody when the schedule began
-	Unformed  bool          // memberlists, counted, that did not even get to know each other
-	Measured  time.Duration // virtual time of the schedule, of all trials together
-	NodeHours float64       // the same for all nodes
+	Complete  int           // nodes that reached all others when the schedule began
+	Unformed  bool          // counted memberlists did not even get to know each other
+	Measured  time.Duration // virtual time of the schedules of all trials together
+	NodeHours float64       // the same, summed over all nodes
 
-	// How long the nodes took to see the consequences of the measured event, for good.
-	BelowQuorum Distribution // those that must see less than a quorum
-	ExactView   Distribution // all whose view must change: it is exactly what they can reach
-	Left        Distribution // those that keep quorum: they have reported every lost node
+	// These are the times until the nodes saw the consequences of the measured event, and kept seeing them.
+	BelowQuorum Distribution // of nodes that must see less than a quorum
+	ExactView   Distribution // of all nodes whose view must change to exactly what they can reach
+	Left        Distribution // of nodes that keep quorum, until they have reported every lost node
 
 	False False
-	// Disturbed counts LEFTs that a fault explains, of restarted nodes too.
+	// Disturbed counts LEFTs that a fault explains, including those of restarted nodes.
 	Disturbed int
-	// ByDoubt counts all LEFTs by doubt, rightly or not.
+	// ByDoubt counts all LEFTs by doubt, whether right or wrong.
 	ByDoubt int
 
 	Sent      Traffic   // by all nodes during the schedule
-	Busiest   Traffic   // by all nodes in the second with the most
+	Busiest   Traffic   // by all nodes in the second with the most traffic
 	Seconds   []Traffic // by all nodes in each second of the first trial
 	Overflows uint64    // packets that found a receiver's queue full
 
-	Wall    time.Duration // real time that it took
-	PeakRSS uint64        // memory of the process; of the largest, when merged
-	Virtual time.Duration // simulated time, boot and warm-up included
+	Wall    time.Duration // real time of the run
+	PeakRSS uint64        // memory of the process, or of the largest one if merged
+	Virtual time.Duration // simulated time, including boot and warm-up
 }
 
 // False counts wrong reports about healthy nodes.
@@ -44,12 +44,12 @@ type False struct {
 	Reports    int // LEFTs of a healthy node at a healthy node
 	AtSlow     int // LEFTs of a healthy node at a slow one
 	OfSlow     int // LEFTs of a slow node
-	Incidents  int // healthy nodes reported by anybody; reports within 10 s are one incident
-	ByDoubt    int // of all these LEFTs, those by doubt, before evidence had run out
-	QuorumLost int // nodes that lost sight of a quorum
+	Incidents  int // healthy nodes that any node reported; reports within 10 s are one incident
+	ByDoubt    int // those of all these LEFTs that were due to doubts, before evidence had expired
+	QuorumLost int // nodes that no longer saw a quorum
 }
 
-// Distribution holds one time for each node that had to see a change.
+// Distribution contains one time for each node that had to see a change.
 type Distribution struct {
 	Samples []time.Duration // sorted
 	Missing int             // nodes that had not seen it at the end
@@ -63,12 +63,11 @@ func (d *Distribution) add(at, since time.Time) {
 	d.Samples = append(d.Samples, at.Sub(since))
 }
 
-// Len is the number of nodes, those that did not find out included.
+// Len returns the number of nodes, including those that did not see the change.
 func (d *Distribution) Len() int { return len(d.Samples) + d.Missing }
 
-// Quantile returns the time within which a share q of the nodes found out: the nearest
-// rank, so that 1 is the maximum and 0 the minimum. It reports false if that share was
-// not reached.
+// Quantile returns the time within which a share q of the nodes saw the change. It uses the nearest rank, so that 1 is
+// the maximum and 0 the minimum. It returns false if that share was not reached.
 func (d *Distribution) Quantile(q float64) (time.Duration, bool) {
 	rank := max(1, int(math.Ceil(q*float64(d.Len()))))
 	if rank > len(d.Samples) {
@@ -91,7 +90,7 @@ func newReport(w *world) *Report {
 	return r
 }
 
-// finish adds what is known at the end, this long after the beginning of the schedule.
+// finish adds what is known at the end, which is this long after the beginning of the schedule.
 func (r *Report) finish(w *world, measured time.Duration) {
 	r.Measured = measured
 	r.NodeHours = float64(w.cfg.Nodes) * measured.Hours()
@@ -111,7 +110,7 @@ func (r *Report) finish(w *world, measured time.Duration) {
 	r.Overflows = w.fab.overflows()
 }
 
-// detected adds how long the nodes took since the latest event that is measured.
+// detected adds the times of the nodes since the latest event that is measured.
 func (r *Report) detected(w *world) {
 	exact, below, left := w.obs.detections()
 	r.ExactView.merge(exact)
@@ -119,7 +118,7 @@ func (r *Report) detected(w *world) {
 	r.Left.merge(left)
 }
 
-// judge sorts the unexplained LEFTs.
+// judge classifies the unexplained LEFTs.
 func judge(lefts []left) False {
 	var f False
 	slices.SortStableFunc(lefts, func(a, b left) int {
@@ -175,19 +174,19 @@ func (r *Report) Merge(o *Report) {
 	r.Virtual += o.Virtual
 }
 
-// Rates are what a node sends in a second, on all networks together.
+// Rates is the traffic that one node sends in a second, on all networks together.
 type Rates struct {
 	Packets         float64
 	EvidencePackets float64
-	Bytes           float64 // of packets, with the headers of IP and UDP
-	EvidenceBytes   float64 // of those, of the evidence protocol
-	StreamBytes     float64 // estimated
+	Bytes           float64 // bytes of packets, with the headers of IP and UDP
+	EvidenceBytes   float64 // the part that belongs to the evidence protocol
+	StreamBytes     float64 // estimated bytes in streams
 }
 
 // Mean returns the mean over the schedule.
 func (r *Report) Mean() Rates { return r.rates(r.Sent, r.Measured.Seconds()) }
 
-// Peak returns the second in which most was sent, in whichever trial that was.
+// Peak returns the second with the most traffic of all trials.
 func (r *Report) Peak() Rates { return r.rates(r.Busiest, 1) }
 
 func (r *Report) rates(t Traffic, seconds float64) Rates {

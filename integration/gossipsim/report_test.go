@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// observed is an observer whose schedule has the given faults and has just begun.
+// observed returns an observer whose schedule has the given faults and has just begun.
 func observed(t *testing.T, cfg Config, faults ...Fault) *observer {
 	t.Helper()
 	w, err := newWorld(cfg)
@@ -99,28 +99,28 @@ func TestObserverTellsFalseFromTrue(t *testing.T) {
 		<-time.After(5 * time.Second)
 		without(o, 0, 1) // before the fault: false
 		<-time.After(10 * time.Second)
-		without(o, 3, 1) // during it: true
+		without(o, 3, 1) // during the fault: explained
 		without(o, 0, 2) // one network of two: false
 		<-time.After(time.Hour)
 		without(o, 2, 1)       // long after it: false
 		without(o, 0, 4)       // a slow node
-		without(o, 4, 0, 1, 2) // at a slow node, which loses its quorum, too
+		without(o, 4, 0, 1, 2) // at a slow node, which also loses its quorum
 		if got, want := judge(o.lefts), (False{Reports: 3, AtSlow: 3, OfSlow: 1, Incidents: 5}); got != want {
 			t.Errorf("judged %+v, want %+v", got, want)
 		}
-		// Node 0 has lost 1, 2 and 4 and so its quorum, without a good reason.
+		// Node 0 has lost 1, 2 and 4, and with them its quorum, without a good reason.
 		if o.disturbed != 1 || len(o.lost) != 1 {
 			t.Errorf("%d true LEFTs and %d lost quorums, want 1 and 1", o.disturbed, len(o.lost))
 		}
 		o.setUp(3, false)
 		without(o, 3, 0, 1, 2)
 		if o.disturbed != 1 || len(o.lefts) != 7 {
-			t.Error("what does not run was heard")
+			t.Error("an event of a node that does not run was recorded")
 		}
 	})
 }
 
-// What a node sees only for a while is no detection.
+// If a node sees a change only for a while, that is no detection.
 func TestDetectionIsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := observed(t, config(4, "auto", "idle"), Fault{Kind: Isolate, Nodes: []int{3}})
@@ -137,7 +137,7 @@ func TestDetectionIsForGood(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		see(0, 0, 1, 2)
-		see(1, 0, 1) // too little: not exact, but LEFT is reported
+		see(1, 0, 1) // too little: its view is not exact, but LEFT is reported
 		see(3, 3)
 		exact, below, left := o.detections()
 		if at, ok := exact.Quantile(0); !ok || at != 4*time.Second || exact.Len() != 4 || exact.Missing != 2 {
@@ -149,7 +149,7 @@ func TestDetectionIsForGood(t *testing.T) {
 	})
 }
 
-// Of trials of which one group did not form, the case did not.
+// If the group of one trial did not form, neither did that of the case.
 func TestMergeKeepsThatAGroupDidNotForm(t *testing.T) {
 	for _, unformed := range [][2]bool{{true, false}, {false, true}, {false, false}} {
 		a, b := Report{Unformed: unformed[0]}, Report{Unformed: unformed[1]}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Run runs a simulation to its end. It must be called inside a testing/synctest bubble;
-// programs that are not tests use [RunProcess].
+// Run runs a simulation to its end. Call it inside a bubble of testing/synctest; programs that are not tests use
+// [RunProcess].
 func Run(cfg Config) (*Report, error) {
 	w, r, err := simulate(cfg)
 	if w != nil {
@@ -60,7 +60,7 @@ func (w *world) run() (*Report, error) {
 			m := moments[next]
 			another := m.begin && scenario.Each != "" && w.faults[m.fault].Kind == scenario.Each
 			if another {
-				r.detected(w) // what the fault before made the nodes find out
+				r.detected(w) // adds what the nodes saw after the previous fault
 			}
 			if w.apply(m); next == measured || another {
 				w.obs.measure()

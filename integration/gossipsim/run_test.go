@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// config is a simulation; change adapts it.
+// config returns the configuration of a simulation; change adapts it.
 func config(nodes int, set, scenario string, change ...func(*Config)) Config {
 	c := DefaultConfig(nodes)
 	c.Set, c.Scenario = set, scenario
@@ -25,25 +25,25 @@ func config(nodes int, set, scenario string, change ...func(*Config)) Config {
 func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Duration = d } }
 func seeded(seed uint64) func(*Config)      { return func(c *Config) { c.Seed = seed } }
 
-// raceBudget is the most node-time that a test simulates under the race detector, which is
-// slow and, with very many events in one bubble, breaks (golang/go#78156): now and then from
-// 100 s of node-time on.
+// raceBudget is the longest node-time that a test simulates under the race detector. The detector is slow and, with
+// very many events in one bubble, breaks (golang/go#78156): sometimes from 100 s of node-time on.
 const raceBudget = 40 * time.Second
 
-// notInMakeTest leaves the larger groups to make simulate KIND=short, which is a section of CI: they take most of the time.
+// notInMakeTest leaves the larger groups to make simulate KIND=short, which is a section of CI, because they take most
+// of the time.
 func notInMakeTest(t *testing.T, nodes int) {
 	t.Helper()
 	if nodes > 10 && testing.Short() && os.Getenv("GOSSIPSIM_SHORT") == "" {
-		t.Skip("more than 10 nodes: make simulate KIND=short")
+		t.Skip("groups of more than 10 nodes run only in make simulate KIND=short")
 	}
 }
 
-// run runs a simulation in a bubble of its own and checks what must hold in all of them.
+// run runs a simulation in a separate bubble and checks what must hold in all of them.
 func run(t *testing.T, cfg Config) *Report {
 	t.Helper()
 	notInMakeTest(t, cfg.Nodes)
 	if race.Detector && time.Duration(cfg.Nodes)*cfg.Duration > raceBudget {
-		t.Skip("too long for the race detector")
+		t.Skip("the simulation is too long for the race detector")
 	}
 	var r *Report
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func run(t *testing.T, cfg Config) *Report {
 	if t.Failed() {
 		t.FailNow()
 	}
-	// Where a fifth of the packets is lost, a node that only counts is wrong from the beginning.
+	// If a fifth of the packets is lost, a node that only counts is wrong from the beginning.
 	if r.Complete != cfg.Nodes && (cfg.Link.Loss == 0 || cfg.Set == "auto") {
 		t.Errorf("at the beginning only %d of %d nodes reached all others", r.Complete, cfg.Nodes)
 	}
@@ -65,7 +65,7 @@ func run(t *testing.T, cfg Config) *Report {
 	return r
 }
 
-// show is a distribution in a line.
+// show prints a distribution in one line.
 func show(d Distribution) string {
 	text := fmt.Sprintf("%d nodes, %d missing", d.Len(), d.Missing)
 	for _, q := range []float64{0, 0.5, 1} {
@@ -76,7 +76,7 @@ func show(d Distribution) string {
 	return text
 }
 
-// expectAll checks that nodes had something to find out and did within a bound.
+// expectAll checks that some nodes had to see a change, and that they did so within a bound.
 func expectAll(t *testing.T, what string, d Distribution, nodes int, bound time.Duration) {
 	t.Helper()
 	last, ok := d.Quantile(1)
@@ -92,12 +92,12 @@ func expectNoneFalse(t *testing.T, r *Report) {
 	}
 }
 
-// dMax is the age at which the agent's evidence counts for nothing. A second on top
-// covers the probe that was under way.
+// dMax is the age at which the agent's evidence no longer counts. Callers add a second for the probe that was under
+// way.
 func dMax(nodes int) time.Duration { return netgossip.Tune(nodes).EvidenceMaxAge }
 
-// leftLimit is when survivors know of a lost node. Where not every peer is asked directly, it
-// is memberlist that tells, and the first probe of the dead one may be late.
+// leftLimit is the time after which survivors know of a lost node. If not every peer is asked directly, memberlist
+// reports the death, and its first probe of the dead node may be late.
 func leftLimit(nodes int) time.Duration {
 	p := netgossip.Tune(nodes)
 	return max(dMax(nodes)+time.Second, p.TypicalDetection(nodes)+3*p.ProbeInterval)
@@ -115,7 +115,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The isolated node's time must not grow with N; that of counting does.
+// The time of the isolated node must not grow with N; with counting it does.
 func TestIsolated(t *testing.T) {
 	for _, n := range []int{10, 50} {
 		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestEqualSplit(t *testing.T) {
 				t.Skip("100 nodes take seconds")
 			}
 			r := run(t, config(n, "auto", "split", seeded(7), lasting(6*time.Second), func(c *Config) {
-				if n > 20 { // every packet of them costs real time
+				if n > 20 { // each of their packets costs real time
 					c.Networks, c.Warmup = 1, time.Second
 				}
 			}))
@@ -160,7 +160,7 @@ func TestSettleEndsEarly(t *testing.T) {
 	if got := len(r.Seconds); got != int(r.Measured/time.Second) || r.Sent.Packets == 0 {
 		t.Errorf("%d seconds counted, %+v sent", got, r.Sent)
 	}
-	// Where nobody finds out, and where there is nothing to find out, it goes on.
+	// If no node notices anything, or there is nothing to notice, the simulation continues to its end.
 	for _, c := range []Config{config(10, "lan", "isolate", settle, lasting(20*time.Second)), config(3, "auto", "idle", settle, lasting(8*time.Second))} {
 		if r := run(t, c); r.Measured != c.Duration {
 			t.Errorf("%s ended after %v", c.Scenario, r.Measured)
@@ -174,8 +174,8 @@ func TestSplitIntoThree(t *testing.T) {
 	expectAll(t, "below quorum", r.BelowQuorum, 9, dMax(9)+time.Second)
 }
 
-// After a split of 40 s, longer than GossipToTheDeadTime, memberlist has given its dead up
-// and does not look for them any more; the agents find each other again without any API.
+// After a split of 40 s, longer than GossipToTheDeadTime, memberlist has given up its dead nodes and no longer looks
+// for them. The agents still find each other again, without any API.
 func TestHeal(t *testing.T) {
 	for _, n := range []int{3, 10, 50} {
 		t.Run(fmt.Sprintf("N=%d", n), func(t *testing.T) {
@@ -217,13 +217,13 @@ func TestOneWayFaultsAreNoticedByBothSides(t *testing.T) {
 
 func TestLeave(t *testing.T) {
 	r := run(t, config(10, "auto", "leave", lasting(15*time.Second)))
-	// The evidence of a node that has said goodbye stands until it gets old: it goes on
-	// answering while its goodbye spreads.
+	// The evidence of a node that has given notice counts until it is too old: the node continues to answer while its
+	// notice spreads.
 	expectAll(t, "LEFT after a goodbye", r.Left, 9, dMax(10)+time.Second)
 	expectNoneFalse(t, r)
 }
 
-// An agent that is back after a second was never missed.
+// If an agent is back after a second, nobody has missed it.
 func TestRestart(t *testing.T) {
 	r := run(t, config(10, "auto", "restart", lasting(20*time.Second)))
 	expectNoneFalse(t, r)
@@ -245,8 +245,8 @@ func TestDuplicatesAreHarmless(t *testing.T) {
 	expectNoneFalse(t, r)
 }
 
-// A simulator that finds no false LEFT must be shown to be able to: with Deckhouse's
-// critical profile and a fifth of the packets lost there are dozens in a node-hour.
+// A simulator that finds no false LEFT must be able to find one. With Deckhouse's critical profile and a loss of a
+// fifth of the packets, there are dozens in a node-hour.
 func TestFalseLeftsAreFound(t *testing.T) {
 	r := run(t, config(10, "deckhouse-critical", "loss", lasting(3*time.Minute), func(c *Config) { c.Link.Loss = 0.2; c.Networks = 1 }))
 	if r.False.Reports == 0 || r.False.Incidents == 0 || r.False.Incidents > r.False.Reports {
@@ -259,8 +259,8 @@ func TestFalseLeftsAreFound(t *testing.T) {
 	}
 }
 
-// What memberlist's defaults send is known: one probe and one acknowledgement per second
-// and network. The numbers of packets and bytes are the simulator's yardstick.
+// The traffic of memberlist's defaults is known: one probe and one acknowledgement per second and network. The
+// simulator's counts of packets and bytes are checked against that.
 func TestIdleTrafficOfMemberlist(t *testing.T) {
 	r := run(t, config(10, "lan", "idle", lasting(5*time.Minute)))
 	m := r.Mean()
@@ -280,16 +280,16 @@ func TestIdleTrafficOfMemberlist(t *testing.T) {
 
 func TestIdleTrafficOfAgents(t *testing.T) {
 	r := run(t, config(4, "auto", "idle", lasting(time.Minute)))
-	// Three peers and two networks: as many probes and as many answers a second.
+	// Three peers and two networks give as many probes, and as many answers, a second.
 	if m := r.Mean(); m.EvidencePackets < 11 || m.EvidencePackets > 14 || m.EvidenceBytes >= m.Bytes {
 		t.Errorf("sent %+v", m)
 	}
 	expectNoneFalse(t, r)
 }
 
-// Whatever happens at random, the simulation comes to its end and healthy agents are right,
-// but for one thing: when a partition ends, the other side's gossip of deaths voids the
-// evidence of nodes that are fine, until their next answer some milliseconds later.
+// Whatever happens at random, the simulation comes to its end and healthy agents are right, with one exception. When a
+// partition ends, the other side's gossip of deaths voids the evidence of healthy nodes, until their next answer some
+// milliseconds later.
 func TestChaos(t *testing.T) {
 	last := 2 * time.Minute
 	if race.Detector {
@@ -351,7 +351,7 @@ func TestSlowAndFlappingNodes(t *testing.T) {
 	}
 }
 
-// The boot leaves nothing to gossip about: from the first moment memberlist is idle.
+// The boot leaves no messages to gossip, so memberlist is idle from the first moment.
 func TestBootIsQuiet(t *testing.T) {
 	for _, set := range []string{"auto", "lan"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,26 +16,26 @@ const (
 	Restart   Kind = "restart"   // the agent ends without notice; at the end a new one starts
 	Leave     Kind = "leave"     // the agent gives notice and ends; at the end a new one starts
 	Isolate   Kind = "isolate"   // nothing gets to or from the node
-	Unplug    Kind = "unplug"    // likewise, and the node's own kernel says so
+	Unplug    Kind = "unplug"    // the same, and the node's own kernel reports it
 	Mute      Kind = "mute"      // nothing gets out of the node
 	Deaf      Kind = "deaf"      // nothing gets into the node
 	Partition Kind = "partition" // nothing gets from one side to another
 	CutOneWay Kind = "one-way"   // nothing gets from the first node to the second
 	Impair    Kind = "impair"    // all links lose, delay or duplicate packets
-	Slow      Kind = "slow"      // the node's packets wait, in and out, again and again
-	Lie       Kind = "lie"       // the node reports that every node is silent, in its name and in those of others
+	Slow      Kind = "slow"      // the node's packets repeatedly wait, in both directions
+	Lie       Kind = "lie"       // the node reports, in its own name and in those of others, that every node is silent
 )
 
-// Fault is one thing that goes wrong, or is healed again, at a certain time.
+// Fault is a fault that begins at a certain time and may end again.
 type Fault struct {
 	Kind     Kind
 	At       time.Duration // after the warm-up
 	For      time.Duration // 0: for good
-	Nodes    []int         // those it happens to
+	Nodes    []int         // the affected nodes
 	Networks []int         // empty: all
-	Sides    []int         // of a partition, by node
-	Link     *Link         // of Impair
-	Blocked  time.Duration // of Slow
+	Sides    []int         // of a partition: the side of each node
+	Link     *Link         // for Impair
+	Blocked  time.Duration // for Slow
 	Open     time.Duration
 }
 
@@ -68,8 +68,8 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// touches reports on which networks of k the fault disturbs what passes between two
-// nodes, as a bit mask. Loss and slowness do not count as faults: nodes have to survive them.
+// touches returns, as a bit mask, the networks of k on which the fault disturbs packets between two nodes. Loss and
+// slowness do not count as faults, because nodes have to survive them.
 func (f Fault) touches(a, b, k int) uint64 {
 	hit := slices.Contains(f.Nodes, a) || slices.Contains(f.Nodes, b)
 	switch f.Kind {
@@ -96,9 +96,9 @@ func (f Fault) touches(a, b, k int) uint64 {
 type Scenario struct {
 	Name string
 	What string
-	// Measured means that detection is measured from the schedule's first event or, with AtEnd, from that event's end.
+	// Measured: detection is measured from the schedule's first event or, with AtEnd, from the end of that event.
 	Measured, AtEnd bool
-	// Each means that detection is measured from the beginning of each fault of this kind, one after the other.
+	// Each is the kind of faults from whose beginnings detection is measured, one after the other.
 	Each   Kind
 	faults func(c *Config, r *rand.Rand) []Fault
 }
@@ -164,8 +164,8 @@ func (c *Config) Schedule() ([]Fault, error) {
 	return s.faults(c, rand.New(rand.NewPCG(c.Seed, 0x5eed))), nil
 }
 
-// phase spreads the first event over a second, so that it does not always hit the same
-// phase of all the tickers that the boot has started.
+// phase spreads the first event over a second, so that it does not always hit the same phase of the tickers that the
+// boot has started.
 func phase(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(time.Second))) }
 
 func one(k Kind) func(*Config, *rand.Rand) []Fault {
@@ -174,7 +174,7 @@ func one(k Kind) func(*Config, *rand.Rand) []Fault {
 	}
 }
 
-// gone makes this many of the nodes crash at one instant.
+// gone makes this number of nodes crash at one instant.
 func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		at := phase(r)
@@ -182,7 +182,7 @@ func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
 	}
 }
 
-// series makes one machine after the other crash. None comes back.
+// series makes one machine after the other crash. None of them comes back.
 func series(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	victims := r.Perm(c.Nodes)[:max(1, c.Nodes/10)]
@@ -198,7 +198,7 @@ func deadSwitch(c *Config, r *rand.Rand) []Fault {
 	return []Fault{dead, {Kind: Crash, At: min(c.Duration, 10*time.Second+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
 }
 
-// rack cuts off a tenth of the nodes, which still reach each other.
+// rack cuts off a tenth of the nodes. They still reach each other.
 func rack(after time.Duration) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		f := Fault{Kind: Partition, At: phase(r), For: after, Sides: make([]int, c.Nodes)}
@@ -219,7 +219,7 @@ func blinks(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// liars is one node. Several liars could agree, and three reports about a stalled node are believed.
+// liars makes one node lie. Several liars could agree, and three reports about a stalled node are believed.
 func liars(c *Config, r *rand.Rand) []Fault {
 	nodes := r.Perm(c.Nodes)
 	faults := []Fault{{Kind: Lie, Nodes: nodes[:1]}}
@@ -231,19 +231,19 @@ func liars(c *Config, r *rand.Rand) []Fault {
 	return append(faults, Fault{Kind: Crash, At: c.Duration * 3 / 4, Nodes: nodes[1:2]})
 }
 
-// slowly makes a node stall again and again.
+// slowly makes a node stall repeatedly.
 func slowly(c *Config, node int, at time.Duration) Fault {
 	return Fault{Kind: Slow, At: at, Nodes: []int{node}, Blocked: c.Stall, Open: 250 * time.Millisecond}
 }
 
-// split cuts the networks, all if none is named, into equal parts.
+// split cuts the given networks, or all if none is given, into equal parts.
 func split(networks ...int) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		return []Fault{{Kind: Partition, At: phase(r), Sides: sides(c.Nodes, c.Parts, r), Networks: networks}}
 	}
 }
 
-// sides assigns nodes to parts at random, the parts as equal as they can be.
+// sides assigns nodes to parts at random; the parts are as equal as possible.
 func sides(nodes, parts int, r *rand.Rand) []int {
 	s := make([]int, nodes)
 	for place, node := range r.Perm(nodes) {
@@ -266,7 +266,7 @@ func restart(c *Config, r *rand.Rand) []Fault {
 	return f
 }
 
-// start ends all agents for a second: they forget everything about each other.
+// start ends all agents for a second, so that they forget everything about each other.
 func start(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	for place, node := range r.Perm(c.Nodes) {
@@ -301,7 +301,7 @@ func flap(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// chaos makes faults of up to 12 s with up to 8 s of rest between them.
+// chaos makes faults of up to 12 s with pauses of up to 8 s between them.
 func chaos(c *Config, r *rand.Rand) []Fault {
 	kinds := []Kind{Crash, Restart, Leave, Isolate, Unplug, Mute, Deaf, Partition, Partition, CutOneWay, Impair, Slow}
 	var faults []Fault

@@ -29,13 +29,13 @@ func TestSameSeedSameSchedule(t *testing.T) {
 			}
 			c.Set = "lan"
 			if other := schedule(t, c); !reflect.DeepEqual(first, other) {
-				t.Errorf("%s, seed %d: other parameters, another schedule", scenario, seed)
+				t.Errorf("%s, seed %d: other parameters give another schedule", scenario, seed)
 			}
 			c.Seed++
 			different = different || !reflect.DeepEqual(first, schedule(t, c))
 		}
 		if constant := scenario == "idle" || scenario == "loss"; different == constant {
-			t.Errorf("%s: the seed decides: %v", scenario, different)
+			t.Errorf("%s: the seed changes the schedule: %v", scenario, different)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stalls lets one node of n stand still once, in two phases of the tickers, and counts the
-// LEFTs of it: its packets wait, in and out, as those of a process that is paused.
+// stalls makes one node of n stall once, in two phases of the tickers, and counts the LEFTs of it. Its packets wait in
+// both directions, like those of a paused process.
 func stalls(t *testing.T, n int, d time.Duration) (left int) {
 	t.Helper()
 	for seed := range uint64(2) {
@@ -31,7 +31,7 @@ func stalls(t *testing.T, n int, d time.Duration) (left int) {
 	return left
 }
 
-// docs/api.md says which stalls consumers see as LEFT.
+// docs/api.md lists the stalls that consumers see as LEFT.
 func TestStallsThatAreLeft(t *testing.T) {
 	for _, c := range []struct {
 		n    int

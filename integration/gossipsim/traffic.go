@@ -7,7 +7,7 @@ const (
 	handshake   = 3    // segments that each side needs to open and close a stream
 )
 
-// The first bytes of memberlist's packets that matter here.
+// These are the first bytes of the packets of memberlist that matter here.
 const (
 	wirePushPull = 6
 	wireUserMsg  = 8
@@ -18,13 +18,13 @@ const (
 // Traffic counts what one node sent.
 type Traffic struct {
 	Packets       uint64
-	Bytes         uint64 // of the packets, with the headers of IP and UDP
+	Bytes         uint64 // bytes of the packets, with the headers of IP and UDP
 	Evidence      uint64
-	EvidenceBytes uint64 // of those packets, with headers
-	StreamBytes   uint64 // payload and an estimate of the segments' headers
+	EvidenceBytes uint64 // bytes of evidence packets, with headers
+	StreamBytes   uint64 // payload and an estimate of the headers of segments
 }
 
-// packet counts one packet. A packet of our own protocol is a user message that travels alone.
+// packet counts one packet. A packet of our own protocol is a user message of memberlist that is sent alone.
 func (t *Traffic) packet(b []byte) {
 	size := uint64(len(b) + udpHeaders)
 	t.Packets++
@@ -70,7 +70,7 @@ func kindOf(b []byte) int {
 	return int(b[0])
 }
 
-// sent adds up what all nodes sent on all networks so far.
+// sent sums what all nodes have sent on all networks so far.
 func (f *fabric) sent() Traffic {
 	f.mu.Lock()
 	defer f.mu.Unlock()

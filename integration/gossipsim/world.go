@@ -25,35 +25,35 @@ type engine interface {
 	linkChanged(network int, up bool)
 }
 
-// world is one simulation. Only the goroutine that runs it changes it.
+// world is one simulation. Only the goroutine that runs the simulation changes it.
 type world struct {
 	cfg        Config
 	method     Method
 	params     netgossip.Params
 	quorum     int
-	roster     *roster.Roster // Self is of no meaning
-	firstWords []firstWords   // by node, made when wanted
+	roster     *roster.Roster // its Self is not used
+	firstWords []firstWords   // by node, created when needed
 	metrics    *swim.Metrics
 	fab        *fabric
 	obs        *observer
 	nodes      []*node
 	faults     []Fault
-	liar       *liar // nil: nobody lies
+	liar       *liar // nil: no node lies
 	undoubted  bool
-	unformed   bool // after the boot not everybody knew everybody
+	unformed   bool // after the boot not all nodes knew each other
 
 	over  chan struct{}  // closed at the end
-	lives sync.WaitGroup // starts and stops under way, and liars
+	lives sync.WaitGroup // waits for starts and stops under way, and for liars
 	mu    sync.Mutex
 	errs  []error
 }
 
-// node is a machine and the life that its program leads at the moment.
+// node is a machine with the present life of its program.
 type node struct {
 	index  int
 	boot   uint64
 	engine engine
-	idle   chan struct{} // closed when the latest start or stop is done
+	idle   chan struct{} // closed when the latest start or stop is complete
 }
 
 func newWorld(cfg Config) (*world, error) {
@@ -68,7 +68,7 @@ func newWorld(cfg Config) (*world, error) {
 	w := &world{cfg: cfg, method: set.Method, undoubted: set.Undoubted, params: params, metrics: swim.NewMetrics(nil), faults: faults, over: make(chan struct{})}
 	members := make([]roster.Member, cfg.Nodes)
 	for i := range members {
-		members[i].Name = fmt.Sprintf("n%04d", i+1) // so that the roster's order is ours
+		members[i].Name = fmt.Sprintf("n%04d", i+1) // so that the order of the list is that of the indices
 		members[i].Addresses = make(map[string]string, cfg.Networks)
 		for k := range cfg.Networks {
 			members[i].Addresses[networkName(k)] = addrOf(k, i).String()
@@ -93,14 +93,13 @@ func (w *world) at(network, node int) netip.AddrPort {
 	return netip.AddrPortFrom(addrOf(network, node), port)
 }
 
-// firstWords is the statement of a node in its first life, while all is well, and its digest
-// on the wire.
+// firstWords is the statement of a node in its first life, while all is well, with its digest on the wire.
 type firstWords struct {
 	statement *netgossip.Statement
 	digest    uint64
 }
 
-// speak creates the first statements of all nodes, which all know from the beginning.
+// speak creates the first statements of all nodes. All nodes know them from the beginning.
 func (w *world) speak() {
 	all := roster.FullSet(w.cfg.Nodes)
 	w.firstWords = make([]firstWords, w.cfg.Nodes)
@@ -112,7 +111,7 @@ func (w *world) speak() {
 	}
 }
 
-// startNode starts the program of a node, warm as one that has run for long.
+// startNode starts the program of a node. With warm it behaves as if it had run for a long time.
 func (w *world) startNode(n *node, warm bool) error {
 	n.boot++
 	w.obs.setUp(n.index, true)
@@ -124,7 +123,7 @@ func (w *world) startNode(n *node, warm bool) error {
 	return n.engine.start()
 }
 
-// live runs an action on a node's program when the previous one is complete, and does not wait for it: a planned end
+// live runs an action on a node's program when the previous one is complete, and does not wait for it: a planned stop
 // may take seconds.
 func (w *world) live(n *node, do func() error) {
 	before, done := n.idle, make(chan struct{})
@@ -152,7 +151,7 @@ func (w *world) stopNode(n *node, leave bool) {
 	})
 }
 
-// close ends everything and lets memberlist's timers run out inside the bubble.
+// close ends everything and lets memberlist's timers expire inside the bubble.
 func (w *world) close() error {
 	close(w.over)
 	for _, n := range w.nodes {
@@ -222,7 +221,7 @@ func (w *world) networksOf(f *Fault) []int {
 	return all
 }
 
-// apply changes the conditions of the networks; mu is held.
+// apply changes the conditions of the networks; the caller holds mu.
 func (f *fabric) apply(x *Fault, begin bool, base Link) {
 	step := -1
 	if begin {
@@ -276,7 +275,7 @@ func (f *fabric) apply(x *Fault, begin bool, base Link) {
 	}
 }
 
-// reaches reports whether two nodes can talk both ways on enough networks; mu is held.
+// reaches reports whether two nodes can talk in both directions on enough networks; the caller holds mu.
 func (f *fabric) reaches(a, b, needed int) bool {
 	for k := range f.lans {
 		if f.passes(k, a, b) && f.passes(k, b, a) {

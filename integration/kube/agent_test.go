@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// outageEnv is how long each kind of outage lasts, such as 10m.
+	// outageEnv names the variable with the length of each kind of outage, such as 10m.
 	outageEnv = "FENCING_OUTAGE"
-	// shortOutage is longer than evidence, which decides.
+	// shortOutage is longer than evidence lasts, which is what matters.
 	shortOutage = 8 * time.Second
 )
 
-// Whole agents with the role and the tokens of the manifests: what they ask for, that no
-// outage of the API changes a verdict, and that maintenance comes through.
+// Whole agents use the role and the tokens of the manifests. The test checks what they request, that no outage of the
+// API changes a verdict, and that maintenance reaches them.
 func TestAgentsOnTheRealServer(t *testing.T) {
 	a := startAgents(t, checkOften)
 	a.settled(t, 3)
@@ -30,7 +30,7 @@ func TestAgentsOnTheRealServer(t *testing.T) {
 	fault := func(f controlplane.Fault) func() error {
 		return func() error {
 			a.proxy.Fault(f)
-			a.proxy.Cut() // the watches, too
+			a.proxy.Cut() // including the watches
 			return nil
 		}
 	}
@@ -79,7 +79,7 @@ func TestAgentsOnTheRealServer(t *testing.T) {
 	a.settled(t, 3)
 }
 
-// unmoved begins an outage and looks at all verdicts as long as it lasts.
+// unmoved begins an outage and checks all verdicts while it lasts.
 func (a *agents) unmoved(t *testing.T, begin func() error) {
 	limit := shortOutage
 	if text := os.Getenv(outageEnv); text != "" {
@@ -100,8 +100,8 @@ func (a *agents) unmoved(t *testing.T, begin func() error) {
 	}
 }
 
-// What an agent has seen of the members and of its Node outlives it: agents that crash, and
-// start while the server is away, find their group and arm, or stay disarmed, as before.
+// An agent's file preserves what it has seen of the members and of its Node. Agents that crash, and start while the
+// server is away, find their group and arm, or stay disarmed, as before.
 func TestAgentsStartWithoutTheServer(t *testing.T) {
 	a := startAgents(t, checkOften)
 	a.settled(t, 3)

@@ -22,7 +22,7 @@ const (
 	checkTimeout  = 400 * time.Millisecond
 )
 
-// checks is a running checker and what it found.
+// checks is a running checker and its results.
 type checks struct {
 	count     atomic.Int64
 	reachable atomic.Bool
@@ -59,14 +59,14 @@ func startChecks(t *testing.T, p *controlplane.ControlPlane, address, token stri
 	return found
 }
 
-// becomes waits for a result, of a check that began after the call.
+// becomes waits for a result of a check that began after the call.
 func (c *checks) becomes(t *testing.T, want bool, why string) {
 	t.Helper()
-	began := c.count.Load() + 1 // the check that runs at this moment does not count
+	began := c.count.Load() + 1 // the check that is running now does not count
 	await(t, why, func() bool { return c.count.Load() > began && c.reachable.Load() == want })
 }
 
-// An API server is reachable from the moment that it is ready to the moment that it ends.
+// An API server is reachable from the moment when it is ready until it ends.
 func TestCheckSeesRestarts(t *testing.T) {
 	p := plane(t)
 	c := startChecks(t, p, p.URL(), "")
@@ -85,7 +85,7 @@ func TestCheckSeesRestarts(t *testing.T) {
 	c.becomes(t, true, "a server that came back again is reachable")
 }
 
-// A server that answers but has lost its data decides nothing for a half of the nodes.
+// A server that answers but has lost its data must not decide for a half of the nodes.
 func TestCheckSeesThatTheServerHasLostEtcd(t *testing.T) {
 	p := plane(t)
 	c := startChecks(t, p, p.URL(), "")
@@ -129,7 +129,7 @@ func TestCheckThroughABadNetwork(t *testing.T) {
 	}
 }
 
-// Mistakes of RBAC and of tokens hit all nodes alike: they are no isolation.
+// Mistakes in RBAC and tokens affect all nodes alike: they do not count as isolation.
 func TestCheckWithoutRights(t *testing.T) {
 	p := plane(t)
 	client, err := kubernetes.NewForConfig(p.Admin())

@@ -22,8 +22,8 @@ type consumer struct {
 
 	mu       sync.Mutex
 	left     []string      // nodes, in the order of the events
-	joined   []string      // likewise
-	verdicts []agentStatus // whenever the verdict changed
+	joined   []string      // nodes, in the order of the events
+	verdicts []agentStatus // one for each change of the verdict
 }
 
 // listen follows the available nodes and the verdicts of an agent until the test ends.
@@ -65,7 +65,7 @@ func (a *agents) listen(t *testing.T, r *realAgent) *consumer {
 	return c
 }
 
-// fencectl runs until the test ends; each line of its output goes to line.
+// fencectl runs until the test ends; each line of its output is passed to line.
 func (a *agents) fencectl(t *testing.T, line func([]byte), args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(a.program), "fencectl"), args...)
@@ -91,8 +91,7 @@ func (a *agents) fencectl(t *testing.T, line func([]byte), args ...string) {
 	t.Cleanup(func() { <-done }) // the test's context has ended by then
 }
 
-// calm is a consumer that heard of nothing but of these nodes, and of an agent that was never
-// without its permission.
+// calm checks that a consumer received LEFT only for these nodes, and that its agent was never without permission.
 func (c *consumer) calm(t *testing.T, gone ...string) {
 	t.Helper()
 	c.mu.Lock()
@@ -109,22 +108,22 @@ func (c *consumer) calm(t *testing.T, gone ...string) {
 	}
 }
 
-// seen are the statuses so far.
+// seen returns the statuses so far.
 func (c *consumer) seen() []agentStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.verdicts)
 }
 
-// joins are the nodes that joined.
+// joins returns the nodes that joined.
 func (c *consumer) joins() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.joined, " ")
 }
 
-// Members come and go by nothing but their Nodes: the others take each change up together,
-// nobody of them loses its permission, and who is removed as planned is disarmed.
+// Members come and go only with their Nodes. The others adopt each change together, none of them loses its permission,
+// and a node that is removed as planned is disarmed.
 func TestMembersComeAndGo(t *testing.T) {
 	a := startAgents(t, checkOften)
 	var consumers []*consumer

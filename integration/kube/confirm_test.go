@@ -8,8 +8,8 @@ import (
 
 var confirmation = regexp.MustCompile(`fencing-agent\.io/members-confirmed=([0-9a-f]+)`)
 
-// Most of a group loses its label by mistake, or on purpose: nothing changes until somebody
-// says so, in the words of the log. Then those that are removed are disarmed.
+// Most of a group loses its label, by mistake or on purpose. Nothing changes until an operator confirms that with the
+// command from the log. Then the nodes that are removed are disarmed.
 func TestALargeRemovalIsConfirmed(t *testing.T) {
 	a := startAgents(t, checkOften)
 	a.settled(t, 3)
@@ -30,7 +30,8 @@ func TestALargeRemovalIsConfirmed(t *testing.T) {
 		argument = string(confirmation.Find(text))
 		return argument != ""
 	})
-	// It is asked for at each look; it has not been believed after some of them.
+	// The confirmation is requested at each check of the Nodes. After several checks the removal has still not been
+	// believed.
 	looks := a.requests(t)[stays.node]["list nodes exactly"]
 	await(t, stays.node+" has looked again", func() bool { return a.requests(t)[stays.node]["list nodes exactly"] >= looks+2 })
 	a.compare(t, before)

@@ -31,7 +31,7 @@ const (
 	nextID          = "124bc581-b3a3-4be2-9d1c-0123456789ab"
 )
 
-// recoveryWorld is four Nodes with Leases, one of them dead, with a pod; the test is kubelet, agents and
+// recoveryWorld has four Nodes with Leases. One of them is dead and has a pod. The test plays kubelet, agents and
 // kube-controller-manager.
 type recoveryWorld struct {
 	t     *testing.T
@@ -39,9 +39,9 @@ type recoveryWorld struct {
 	admin *kubernetes.Clientset
 	as    *kubernetes.Clientset // the controller's service account
 	token string
-	pids  []int  // of the replicas
-	pages string // where the next replica serves /nodes; empty: nowhere
-	page  string // and its status page
+	pids  []int  // process ids of the replicas
+	pages string // address at which the next replica serves /nodes; empty: nowhere
+	page  string // address of its status page
 }
 
 var applyController sync.Once
@@ -60,7 +60,8 @@ func newRecoveryWorld(t *testing.T) *recoveryWorld {
 	}
 	w.as = client(t, p.As(w.token))
 	w.node("rec-0")
-	await(t, "the policies are in force", func() bool { // what changes nothing is allowed
+	// A change without effect is allowed.
+	await(t, "the policies are in force", func() bool {
 		return apierrors.IsForbidden(patchNode(w.as, "rec-0", fmt.Sprintf(`{"metadata":{"labels":{"x":"%d"}}}`, time.Now().UnixNano())))
 	})
 	for i := range 4 {
@@ -69,7 +70,7 @@ func newRecoveryWorld(t *testing.T) *recoveryWorld {
 	return w
 }
 
-// must gives up on errors.
+// must fails the test on an error.
 func (w *recoveryWorld) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -77,7 +78,7 @@ func (w *recoveryWorld) must(err error) {
 	}
 }
 
-// node makes a Node that is Ready, with a Lease of this moment.
+// node creates a Node that is Ready, with a fresh Lease.
 func (w *recoveryWorld) node(name string) {
 	w.t.Helper()
 	n := &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: map[string]string{groupLabel: "rec"}}}
@@ -101,7 +102,7 @@ func (w *recoveryWorld) renewed(name string, at time.Time) {
 	w.must(err)
 }
 
-// kubelets renew the Leases of the living until they are stopped, or the test ends.
+// kubelets renew the Leases of the living Nodes until they are stopped or the test ends.
 func (w *recoveryWorld) kubelets(names ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
@@ -125,7 +126,7 @@ func (w *recoveryWorld) kubelets(names ...string) (stop func()) {
 	return stop
 }
 
-// tells has the agent of a Node call rec-4 dead, or take it back.
+// tells makes the agent of a Node call rec-4 dead, or withdraw that.
 func (w *recoveryWorld) tells(node string, dead bool) {
 	w.t.Helper()
 	value := "null"
@@ -135,7 +136,7 @@ func (w *recoveryWorld) tells(node string, dead bool) {
 	w.must(patchNode(w.admin, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, deathsKey, value)))
 }
 
-// account makes the service account that pods need; kube-controller-manager does so elsewhere.
+// account creates the service account that pods need; in a real cluster kube-controller-manager does that.
 func (w *recoveryWorld) account(space string) {
 	w.t.Helper()
 	account := &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "default", Namespace: space}}
@@ -144,7 +145,7 @@ func (w *recoveryWorld) account(space string) {
 	}
 }
 
-// pod makes one that is bound to the dead Node.
+// pod creates a pod that is bound to the dead Node.
 func (w *recoveryWorld) pod(space, name string, more func(*core.Pod)) *core.Pod {
 	w.t.Helper()
 	w.account(space)
@@ -172,7 +173,7 @@ func (w *recoveryWorld) taint() string {
 	return ""
 }
 
-// noted is the boot that the Node's annotation calls disputed.
+// noted returns the boot that the Node's annotation calls disputed.
 func (w *recoveryWorld) noted() string {
 	w.t.Helper()
 	n, err := w.admin.CoreV1().Nodes().Get(w.t.Context(), "rec-4", meta.GetOptions{})
@@ -189,7 +190,7 @@ func (w *recoveryWorld) there(space, pod string) bool {
 	return err == nil
 }
 
-// replica runs the program, as the manifest's service account. kill ends it as a crash does.
+// replica runs the program with the manifest's service account. kill ends it like a crash.
 func (w *recoveryWorld) replica(name, settings string) (kill func(), log string) {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -211,7 +212,7 @@ func (w *recoveryWorld) replica(name, settings string) (kill func(), log string)
 	w.must(controlplane.StartChild(cmd, func(error) { close(done) }))
 	w.pids = append(w.pids, cmd.Process.Pid)
 	kill = func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may already have ended
 		<-done
 	}
 	w.t.Cleanup(kill)
@@ -224,8 +225,8 @@ func read(path string) string {
 	return string(text)
 }
 
-// From the annotations to the taint, from the eviction to the end of the pod, from the new boot to the end of the
-// taint; with one replica killed on the way.
+// This test goes from the annotations to the taint, from the eviction to the end of the pod, and from the new boot to
+// the end of the taint. One replica is killed meanwhile.
 func TestControllerRecoversANode(t *testing.T) {
 	w := newRecoveryWorld(t)
 	w.kubelets("rec-1", "rec-2", "rec-3")
@@ -239,17 +240,18 @@ func TestControllerRecoversANode(t *testing.T) {
 
 	w.tells("rec-1", true)
 	for _, l := range []string{log, other} {
-		await(t, "one is not believed", func() bool { return strings.Contains(read(l), `"phase":"unproven"`) })
+		await(t, "one report is not believed", func() bool { return strings.Contains(read(l), `"phase":"unproven"`) })
 	}
 	w.tells("rec-2", true)
 	for _, l := range []string{log, other} {
-		await(t, "the Lease is waited for", func() bool { return strings.Contains(read(l), "waits until the Lease has run out") })
+		await(t, "the controller waits for the Lease", func() bool { return strings.Contains(read(l), "waits until the Lease has run out") })
 	}
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q while the Lease is fresh", got)
 	}
 	kill()
-	// The Lease is renewed after the proof was taken up: no taint, for good, though it has run out.
+	// The Lease is renewed after the proof was accepted: there will be no taint, even after the Lease has expired
+	// again.
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	await(t, "it is in dispute", func() bool {
 		return strings.Contains(read(other), `"phase":"disputed"`)
@@ -257,33 +259,35 @@ func TestControllerRecoversANode(t *testing.T) {
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q after the Lease was renewed", got)
 	}
-	// A replica that starts finds a Lease that has run out, and what the other one has noted.
+	// A replica that starts finds an expired Lease, and the other replica's note of the dispute.
 	await(t, "the dispute is noted", func() bool { return w.noted() == deadBoot })
 	_, third := w.replica("controller-c", "dryRun: false\nreplicas: {pause: 0s}\n")
 	await(t, "a new replica knows of the dispute", func() bool { return strings.Contains(read(third), `"phase":"disputed"`) })
 	if got := w.taint(); got != "" {
 		t.Fatalf("the taint %q by a replica that has started after the dispute", got)
 	}
-	// A person takes it back. Both go on without a restart.
+	// A person withdraws the dispute. Both replicas continue without a restart.
 	began := time.Now()
 	w.must(patchNode(w.admin, "rec-4", `{"metadata":{"annotations":{"fencing-agent.io/disputed":null}}}`))
 	await(t, "the taint", func() bool { return w.taint() == "fenced-"+deadBoot })
 	took := time.Since(began)
-	t.Logf("the dispute was taken back until the taint: %v", took.Round(time.Millisecond))
-	if took > 25*time.Second { // the Lease is watched for 11.4 s
+	t.Logf("from the withdrawal of the dispute to the taint: %v", took.Round(time.Millisecond))
+	// The Lease is watched for 11.4 s.
+	if took > 25*time.Second {
 		t.Errorf("%v is long", took)
 	}
 	if !w.there("default", "db-0") {
 		t.Fatal("the pod is deleted before it is evicted")
 	}
 	began = time.Now()
-	for _, p := range []string{"db-0", "kept"} { // the eviction by taint
+	// This stands for the eviction by taint.
+	for _, p := range []string{"db-0", "kept"} {
 		w.must(w.admin.CoreV1().Pods("default").Delete(t.Context(), p, meta.DeleteOptions{}))
 	}
 	await(t, "the pod is gone", func() bool { return !w.there("default", "db-0") })
 	t.Logf("eviction to the end of the pod: %v", time.Since(began).Round(time.Millisecond))
 	if !w.there("default", "agent") || !w.there("default", "kept") {
-		t.Error("a pod that tolerates the taint, or is excluded, is gone")
+		t.Error("a pod that tolerates the taint or is excluded was deleted")
 	}
 	w.mustShowEvents("NodeReleased")
 
@@ -295,7 +299,7 @@ func TestControllerRecoversANode(t *testing.T) {
 	took = time.Since(began)
 	t.Logf("new boot to the end of the taint: %v", took.Round(time.Millisecond))
 	if took < 10*time.Second {
-		t.Errorf("the taint came off after %v: a kubelet that starts needs longer", took)
+		t.Errorf("the taint came off after %v: a kubelet needs longer to start", took)
 	}
 }
 
@@ -307,7 +311,7 @@ func (w *recoveryWorld) boots(id string) {
 	w.must(err)
 }
 
-// unknown is what kube-controller-manager makes of a Node whose Lease is not renewed.
+// unknown does to the Node what kube-controller-manager does when its Lease is not renewed.
 func (w *recoveryWorld) unknown() { w.isUnknown("rec-4") }
 
 func (w *recoveryWorld) mustShowEvents(reason string) {
@@ -324,16 +328,17 @@ func (w *recoveryWorld) mustShowEvents(reason string) {
 	})
 }
 
-// From the second annotation to the taint, and from the barrier to the end of a pod that is evicted at once.
+// This test goes from the second annotation to the taint, and from the barrier to the end of a pod that is evicted at
+// once.
 func TestControllerIsQuick(t *testing.T) {
 	w := newRecoveryWorld(t)
 	w.kubelets("rec-1", "rec-2", "rec-3")
 	w.pod("default", "db-1", nil)
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
-	w.unknown() // else the Lease is watched for 11.4 s
+	w.unknown() // otherwise the Lease is watched for 11.4 s
 	_, log := w.replica("controller-q", "dryRun: false\nreplicas: {pause: 0s}\nevidence: {readyUnknown: false}\n")
 	w.tells("rec-1", true)
-	await(t, "one is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })
+	await(t, "one report is not believed", func() bool { return strings.Contains(read(log), `"phase":"unproven"`) })
 	began := time.Now()
 	w.tells("rec-2", true)
 	await(t, "the taint", func() bool { return w.taint() != "" })
@@ -346,7 +351,7 @@ func TestControllerIsQuick(t *testing.T) {
 	}
 }
 
-// In a dry run nothing is written but Events.
+// A dry run writes only Events.
 func TestControllerDryRun(t *testing.T) {
 	w := newRecoveryWorld(t)
 	w.kubelets("rec-1", "rec-2")
@@ -362,7 +367,7 @@ func TestControllerDryRun(t *testing.T) {
 	}
 }
 
-// What the roles leave open, the policies close.
+// The policies forbid what the roles leave open.
 func TestControllerMayDoNothingElse(t *testing.T) {
 	w := newRecoveryWorld(t)
 	taint := func(key, value, effect string) string {
@@ -405,7 +410,7 @@ func TestControllerMayDoNothingElse(t *testing.T) {
 	refused("deletion by UID alone", remove("default", "victim", &meta.Preconditions{UID: &uid}))
 	stale := "1"
 	if err := remove("default", "victim", &meta.Preconditions{UID: &uid, ResourceVersion: &stale}); !apierrors.IsConflict(err) {
-		t.Errorf("deletion of what has changed: %v, want a conflict", err)
+		t.Errorf("deletion of a pod that has changed: %v, want a conflict", err)
 	}
 	w.must(remove("default", "victim", exact))
 	mirror := w.pod("default", "mirror", func(p *core.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"} })
@@ -433,7 +438,8 @@ func TestControllerMayDoNothingElse(t *testing.T) {
 	}
 }
 
-// itsOwnTaintAndNote checks what it may do with its taint and its annotation, and not with somebody else's taint.
+// itsOwnTaintAndNote checks what the controller may do with its own taint and annotation, and that it may not touch
+// other taints.
 func (w *recoveryWorld) itsOwnTaintAndNote(taint func(key, value, effect string) string, refused func(what string, err error)) {
 	w.t.Helper()
 	w.must(patchNode(w.admin, "rec-4", taint(outOfService, "nodeshutdown", "NoExecute")))
@@ -458,7 +464,7 @@ func note(boot string) string {
 
 func second[T any](_ T, err error) error { return err }
 
-// The manifest passes the server's own check, and its pod the namespace's.
+// The manifest passes the server's validation, and its pod that of the namespace.
 func TestControllerManifestPassesTheServer(t *testing.T) {
 	w := newRecoveryWorld(t)
 	passes(t, w.plane, "../../deploy/controller/controller.yaml")

@@ -26,15 +26,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// What deploy/manifests/minimal.yaml makes.
+// These are names that deploy/manifests/minimal.yaml creates.
 const (
 	manifests      = "../../deploy/manifests"
 	deployedSpace  = "fencing-agent"
-	deployedName   = "fencing-agent-worker" // of the DaemonSet and its service account
+	deployedName   = "fencing-agent-worker" // name of the DaemonSet and its service account
 	groupLease     = "fencing-agent-prod-worker"
 	ownLabel       = "node-manager.deckhouse.io/fencing-enabled"
 	ownAnnotation  = "fencing-agent.io/address.node"
-	monitoringPart = "-monitoring.yaml" // of a resource that needs the operator of Prometheus
+	monitoringPart = "-monitoring.yaml" // part of the name of a file whose resources need the Prometheus operator
 )
 
 func apply(t *testing.T, p *controlplane.ControlPlane, manifest string, more ...string) string {
@@ -46,8 +46,8 @@ func apply(t *testing.T, p *controlplane.ControlPlane, manifest string, more ...
 	return out
 }
 
-// Every manifest passes the server's own check: schemas, unknown fields, CEL of the policies,
-// the rules of the namespace.
+// Every manifest passes the server's validation: schemas, unknown fields, CEL of the policies, and the rules of the
+// namespace.
 func TestManifestsPassTheServer(t *testing.T) {
 	p := plane(t)
 	files, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
@@ -67,14 +67,14 @@ func TestManifestsPassTheServer(t *testing.T) {
 	}
 }
 
-// passes sends a file of manifests to the server for a dry run, and returns it.
+// passes sends a file of manifests to the server for a dry run, and returns its text.
 func passes(t *testing.T, p *controlplane.ControlPlane, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A dry run makes no namespace for the rest of the file.
+	// A dry run creates no namespace for the rest of the file.
 	for _, space := range regexp.MustCompile(`(?m)^  namespace: (\S+)$`).FindAllStringSubmatch(string(text), -1) {
 		apply(t, p, fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", space[1]))
 	}
@@ -89,13 +89,13 @@ func passes(t *testing.T, p *controlplane.ControlPlane, path string) string {
 	return string(text)
 }
 
-// deployment is the minimal manifest, applied, with one pod of its DaemonSet on node-1.
+// deployment is the minimal manifest after it was applied, with one pod of its DaemonSet on node-1.
 type deployment struct {
 	plane *controlplane.ControlPlane
 	admin *kubernetes.Clientset
 	set   *apps.DaemonSet
 	pod   *core.Pod
-	agent *kubernetes.Clientset // with the token of that pod
+	agent *kubernetes.Clientset // a client with the token of that pod
 }
 
 func deploy(t *testing.T) *deployment {
@@ -124,7 +124,7 @@ func deploy(t *testing.T) *deployment {
 	return d
 }
 
-// token is what the pod gets from the kubelet.
+// token returns the token that the pod gets from the kubelet.
 func (d *deployment) token(t *testing.T, pod *core.Pod) string {
 	t.Helper()
 	token, err := d.plane.ServiceAccountToken(t.Context(), pod.Namespace, deployedName, pod.Name)
@@ -134,7 +134,7 @@ func (d *deployment) token(t *testing.T, pod *core.Pod) string {
 	return token
 }
 
-// newPod is what the controller of DaemonSets and the scheduler would make.
+// newPod creates the pod that the controller of DaemonSets and the scheduler would create.
 func (d *deployment) newPod(t *testing.T, set *apps.DaemonSet, node string) *core.Pod {
 	t.Helper()
 	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "agent-on-" + node, Namespace: deployedSpace, Labels: set.Spec.Template.Labels}, Spec: set.Spec.Template.Spec}
@@ -170,7 +170,7 @@ func lease(name string) *coordination.Lease {
 	return &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: deployedSpace}}
 }
 
-// What an agent on node-1 may write, and that each wall stands by itself.
+// This test checks what an agent on node-1 may write, and that each of the restrictions works without the others.
 func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 	d := deploy(t)
 	ctx := t.Context()
@@ -187,7 +187,7 @@ func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 		_, err := d.agent.CoordinationV1().Leases(deployedSpace).Create(ctx, lease(name), meta.CreateOptions{})
 		return err
 	}
-	// A policy is in force some time after it was made.
+	// A policy takes effect some time after it was created.
 	await(t, "the policies are in force", func() bool {
 		return apierrors.IsForbidden(patchNode(d.agent, "node-2", annotate(ownAnnotation, true))) &&
 			apierrors.IsForbidden(createEvent(event("Node", "node-2")))
@@ -228,15 +228,15 @@ func TestAgentsWriteTheirOwnOnly(t *testing.T) {
 			t.Errorf("%s: error %v, want it forbidden", c.name, c.err)
 		}
 	}
-	// The policies bind agents alone.
+	// The policies restrict only agents.
 	if err := patchNode(d.admin, "node-2", annotate(disable, true)); err != nil {
 		t.Errorf("the administrator cannot begin maintenance: %v", err)
 	}
 }
 
-// The pods are more than the baseline of Pod Security allows, which the namespace has to say.
+// The pods need more than the baseline of Pod Security allows, and the namespace must permit that.
 func TestNamespaceAdmitsThePods(t *testing.T) {
-	d := deploy(t) // it makes a pod
+	d := deploy(t) // it creates a pod
 	space, err := d.admin.CoreV1().Namespaces().Get(t.Context(), deployedSpace, meta.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestNamespaceAdmitsThePods(t *testing.T) {
 	}
 }
 
-// Of all that the server offers the agent may do this and nothing else.
+// The agent may do only this, of everything that the server offers.
 func TestAgentsMayDoNothingElse(t *testing.T) {
 	d := deploy(t)
 	_, lists, err := d.agent.Discovery().ServerGroupsAndResources()
@@ -307,11 +307,13 @@ func TestAgentsMayDoNothingElse(t *testing.T) {
 		ask("", "", what, "", "", "impersonate")
 	}
 	slices.Sort(allowed)
-	allowed = slices.Compact(allowed)                                                                                  // a resource is there in several versions
-	want := []string{"create selfsubjectaccessreviews", "create selfsubjectreviews", "create selfsubjectrulesreviews"} // as everybody
+	// A resource may exist in several versions.
+	allowed = slices.Compact(allowed)
+	// Everybody may do these.
+	want := []string{"create selfsubjectaccessreviews", "create selfsubjectreviews", "create selfsubjectrulesreviews"}
 	for _, a := range k8s.Agent() {
 		if a.Group == coordination.GroupName {
-			continue // this group breaks no tie by a lease
+			continue // this group breaks no tie by a Lease
 		}
 		for _, verb := range a.Verbs {
 			want = append(want, strings.TrimSpace(a.Namespace+" "+verb+" "+a.Resource))
@@ -320,7 +322,8 @@ func TestAgentsMayDoNothingElse(t *testing.T) {
 	slices.Sort(want)
 	want = slices.Compact(want)
 	if !slices.Equal(allowed, want) {
-		text, _ := json.MarshalIndent(map[string][]string{"allowed": allowed, "want": want}, "", "  ") // strings always can be
+		// Strings can always be encoded.
+		text, _ := json.MarshalIndent(map[string][]string{"allowed": allowed, "want": want}, "", "  ")
 		t.Errorf("%s", text)
 	}
 	t.Logf("%d rights asked for, %d granted", asked, len(allowed))

@@ -29,12 +29,12 @@ import (
 const (
 	operatorSpace = "distributedapp-operator"
 	appPath       = "/apis/fencing-agent.io/v1alpha1"
-	// within is T of k8s/distributedapp: an app is put right so long after the last thing that happened.
+	// within is T of k8s/distributedapp: this long after the last event, an app must be in its desired state.
 	within = 75 * time.Second
 )
 
-// appWorld is a real API server and processes of the operator, with the rights of its manifest. Each reaches the server
-// by a proxy that looks at its writes, and its gossip goes through a gate.
+// appWorld is a real API server and processes of the operator, with the rights of its manifest. Each process reaches
+// the server through a proxy that checks its writes, and its gossip passes a gate.
 type appWorld struct {
 	t        *testing.T
 	plane    *controlplane.ControlPlane
@@ -45,8 +45,8 @@ type appWorld struct {
 	replicas []*operatorProcess
 
 	mu     sync.Mutex
-	writes map[string]int // by what they do
-	blind  []string       // those that rest on nothing
+	writes map[string]int // the number of writes of each kind
+	blind  []string       // writes without a precondition
 }
 
 // operatorProcess is one replica.
@@ -95,8 +95,9 @@ func newAppWorld(t *testing.T, space string, n int) *appWorld {
 	return w
 }
 
-// podGC removes pods that are on no node and end, as kube-controller-manager does every 20 s. A deletion whose sender is
-// killed can leave one: the API server has marked the pod, and gives up before it removes it.
+// podGC removes pods that are on no node and are being deleted, as kube-controller-manager does every 20 s. If the
+// sender of a deletion is killed, such a pod can remain: the API server has marked it, and gives up before it removes
+// it.
 func (w *appWorld) podGC() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
@@ -123,17 +124,17 @@ func (w *appWorld) podGC() {
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// see is whether each living replica has said that the others are there.
+// see reports whether each living replica has logged that the others are there.
 func (w *appWorld) see(n int) bool {
 	for _, r := range w.replicas {
-		if !r.dead && strings.Count(read(r.log), `"msg":"a replica has joined"`) < n { // itself as well
+		if !r.dead && strings.Count(read(r.log), `"msg":"a replica has joined"`) < n { // itself included
 			return false
 		}
 	}
 	return true
 }
 
-// join starts one more replica.
+// join starts another replica.
 func (w *appWorld) join() *operatorProcess {
 	w.t.Helper()
 	r := &operatorProcess{name: fmt.Sprintf("%s-%d", w.space, len(w.replicas)), gate: newGossipGate(w.t), proxy: newProxy(w.t, w.plane)}
@@ -169,7 +170,7 @@ func (w *appWorld) join() *operatorProcess {
 		w.t.Fatalf("%v: run make build", err)
 	}
 	r.kill = func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may already have ended
 		<-done
 		r.dead = true
 	}
@@ -178,7 +179,7 @@ func (w *appWorld) join() *operatorProcess {
 	return r
 }
 
-// record looks at what each write rests on, and lets it pass.
+// record checks the precondition of each write, and lets the write pass.
 func (w *appWorld) record(rw http.ResponseWriter, r *http.Request, forward http.Handler) {
 	if r.Method == http.MethodGet {
 		forward.ServeHTTP(rw, r)
@@ -196,7 +197,7 @@ func (w *appWorld) record(rw http.ResponseWriter, r *http.Request, forward http.
 			Metadata struct{ ResourceVersion string }
 		}
 		sure = json.Unmarshal(text, &body) == nil && body.Metadata.ResourceVersion != ""
-	case http.MethodDelete, http.MethodPost: // of pods, in protobuf
+	case http.MethodDelete, http.MethodPost: // these are about pods, in protobuf
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 		switch o := o.(type) {
 		case *core.Pod:
@@ -215,7 +216,7 @@ func (w *appWorld) record(rw http.ResponseWriter, r *http.Request, forward http.
 	forward.ServeHTTP(rw, r)
 }
 
-// judge reports writes that rested on nothing.
+// judge reports writes without a precondition.
 func (w *appWorld) judge() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -238,7 +239,7 @@ func (w *appWorld) judge() {
 	w.t.Logf("writes: %v, 0 without a precondition; by the audit log, with their answers: %v", w.writes, count)
 }
 
-// The first replica is killed in the middle of an app's end, and stays listed by the others.
+// The first replica is killed while an app is being deleted, and the others still list it.
 func TestOperatorOwnerDiesDuringCollection(t *testing.T) {
 	w := newAppWorld(t, "collect", 3)
 	w.make("web", 30)
@@ -250,13 +251,13 @@ func TestOperatorOwnerDiesDuringCollection(t *testing.T) {
 	first.kill()
 	left := w.pods()["web"]
 	began := time.Now()
-	goes := w.until("another replica goes on", func() bool { return w.pods()["web"] < left })
+	goes := w.until("another replica continues", func() bool { return w.pods()["web"] < left })
 	await(t, "its death is known", func() bool {
 		return !slices.ContainsFunc(w.replicas, func(r *operatorProcess) bool { return !r.dead && !strings.Contains(read(r.log), "a replica is gone") })
 	})
 	known := time.Since(began)
 	w.until("the app is gone", func() bool { return len(w.apps().Items) == 1 && w.pods()["web"] == 0 })
-	t.Logf("killed with %d of 30 pods left: another one went on after %v, the death was known after %v, the app was gone after %v", left, goes, known.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond))
+	t.Logf("killed with %d of 30 pods left: another one continued after %v, the death was known after %v, the app was gone after %v", left, goes, known.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond))
 	if left == 0 {
 		t.Error("it was over before the kill")
 	}
@@ -264,7 +265,7 @@ func TestOperatorOwnerDiesDuringCollection(t *testing.T) {
 	w.judge()
 }
 
-// Six replicas join three at once, while apps are made and go.
+// Three replicas join at once, and then three more, while apps are created and deleted.
 func TestOperatorStormOfJoins(t *testing.T) {
 	w := newAppWorld(t, "storm", 3)
 	for i := range 8 {
@@ -283,7 +284,7 @@ func TestOperatorStormOfJoins(t *testing.T) {
 	w.judge()
 }
 
-// The gossip is cut between all replicas, one of them has no API server either, and the configuration changes.
+// The gossip is cut between all replicas, one of them also has no API server, and the configuration changes.
 func TestOperatorConfigurationDuringAPartition(t *testing.T) {
 	w := newAppWorld(t, "parted", 3)
 	for i := range 4 {
@@ -319,11 +320,13 @@ func TestOperatorConfigurationDuringAPartition(t *testing.T) {
 	w.judge()
 }
 
-// Time until somebody else works when the first replica is killed, beside that of a leader by Lease.
+// This test measures the time until another replica works after the first one is killed, and the same for a leader by
+// Lease.
 func TestOperatorTakeover(t *testing.T) {
 	var mine, leader []time.Duration
 	for run := range takeovers {
-		t.Run(fmt.Sprint("replica ", run), func(t *testing.T) { // ends its processes, which watch all namespaces
+		// It ends its processes, which watch all namespaces.
+		t.Run(fmt.Sprint("replica ", run), func(t *testing.T) {
 			w := newAppWorld(t, fmt.Sprintf("takeover-%d", run), 3)
 			w.make("before", 1)
 			w.until("an app is as it should be", func() bool { return w.settled("") })
@@ -334,7 +337,7 @@ func TestOperatorTakeover(t *testing.T) {
 		})
 	}
 	t.Run("leaders", func(t *testing.T) {
-		var mu sync.Mutex // of leader
+		var mu sync.Mutex // guards leader
 		for run := range takeovers {
 			t.Run(fmt.Sprint(run), func(t *testing.T) {
 				t.Parallel()
@@ -358,7 +361,7 @@ func TestOperatorTakeover(t *testing.T) {
 	}
 }
 
-// What the roles leave open, the policies close.
+// The policies forbid what the roles leave open.
 func TestOperatorMayDoNothingElse(t *testing.T) {
 	w := newAppWorld(t, "rights", 0)
 	w.make("web", 1)
@@ -375,7 +378,7 @@ func TestOperatorMayDoNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := as.CoreV1().Pods(w.space).Delete(t.Context(), "x", meta.DeleteOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("it deletes a pod that is nobody's: %v", err)
+		t.Errorf("it deletes a pod without an owner: %v", err)
 	}
 	long := strings.Repeat("n", 53)
 	body := fmt.Sprintf(`{"apiVersion":"fencing-agent.io/v1alpha1","kind":"DistributedApp","metadata":{"name":%q},"spec":{"replicas":1,"applicationImage":"i"}}`, long)

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 )
 
-// shown is a DistributedApp as the server has it.
+// shown is a DistributedApp as stored by the server.
 type shown struct {
 	Metadata struct {
 		Name, DeletionTimestamp string
@@ -59,7 +59,7 @@ func (w *appWorld) apps() (list struct{ Items []shown }) {
 	return list
 }
 
-// pods counts those of each app.
+// pods counts the pods of each app.
 func (w *appWorld) pods() map[string]int {
 	w.t.Helper()
 	list, err := w.admin.CoreV1().Pods(w.space).List(w.t.Context(), meta.ListOptions{})
@@ -75,7 +75,8 @@ func (w *appWorld) pods() map[string]int {
 	return count
 }
 
-// settled is whether each app is as it should be, by the configuration of this version if it is given.
+// settled reports whether each app is in its desired state, and, if a version is given, by the configuration of that
+// version.
 func (w *appWorld) settled(version string) bool {
 	pods := w.pods()
 	for _, a := range w.apps().Items {
@@ -89,7 +90,7 @@ func (w *appWorld) settled(version string) bool {
 	return true
 }
 
-// until waits, and holds the time to T.
+// until waits for a condition, and fails if that takes longer than T.
 func (w *appWorld) until(what string, holds func() bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()
@@ -101,7 +102,7 @@ func (w *appWorld) until(what string, holds func() bool) time.Duration {
 	return took.Round(10 * time.Millisecond)
 }
 
-// first is the replica that comes first for an app.
+// first returns the replica that comes first for an app.
 func (w *appWorld) first(app string) *operatorProcess {
 	var names []string
 	for _, r := range w.replicas {

@@ -1,5 +1,5 @@
-// Package kube has only tests, of the agent with a real API server. They are in a module of their own, because their
-// dependencies are not needed to build the agent.
+// Package kube contains only tests, of the agent with a real API server. They are in a separate module, because the
+// agent does not need their dependencies.
 //
 //	make test-kube
 //	make test-kube KIND=hour    # only what a settled group asks of the server in an hour

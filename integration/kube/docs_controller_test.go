@@ -11,9 +11,9 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A new user follows docs/controller.md: applies the manifest, kills a node, reads in kubectl what would have been done,
-// lets it act, reads what was done and why, and ends a dispute by the commands of the page. The replica is a process
-// beside the cluster, since there is no kubelet.
+// A new user follows docs/controller.md: applies the manifest, kills a node, reads with kubectl what would have been
+// done, lets the controller act, reads what was done and why, and ends a dispute with the commands of the page. The
+// replica is a process beside the cluster, because there is no kubelet.
 func TestCommandsOfTheControllersPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/controller.md")
 	if err != nil {
@@ -56,7 +56,8 @@ func TestCommandsOfTheControllersPage(t *testing.T) {
 	w.pod("default", "db-0", nil)
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	w.unknown()
-	kill, _ := w.replica("page-dry", "replicas: {pause: 0s}\n") // the manifest's setting: dryRun
+	// It uses the manifest's setting, dryRun.
+	kill, _ := w.replica("page-dry", "replicas: {pause: 0s}\n")
 	w.tells("rec-1", true)
 	w.tells("rec-2", true)
 	events := "kubectl get events --field-selector involvedObject.name=node-4"
@@ -67,7 +68,7 @@ func TestCommandsOfTheControllersPage(t *testing.T) {
 		t.Fatal("dryRun has set the taint")
 	}
 
-	// In earnest.
+	// From here on the controller acts.
 	_, log := w.replica("page", "dryRun: false\nreplicas: {pause: 0s}\n")
 	await(t, "the taint", func() bool { return w.taint() != "" })
 	w.must(w.admin.CoreV1().Pods("default").Delete(t.Context(), "db-0", meta.DeleteOptions{}))
@@ -75,7 +76,7 @@ func TestCommandsOfTheControllersPage(t *testing.T) {
 	shows("kubectl describe node rec-4", "BarrierSet", "PodDeleted", "deleted default/db-0: the boot of rec-4 that ran it has ended", "NodeReleased", "out-of-service=fenced-"+deadBoot)
 	shows("fencectl explain rec-4", "fenced-"+deadBoot, "by rec-1", "by rec-2", "NodeReleased")
 
-	// It was wrong: the kubelet is heard, and the agents take it back.
+	// The death was wrong: the kubelet is heard, and the agents withdraw it.
 	w.renewed("rec-4", time.Now())
 	await(t, "the taint says so", func() bool { return w.taint() == "disputed-"+deadBoot })
 	shows("kubectl describe node rec-4", "DeathDisputed", "fencing-agent.io/disputed: "+deadBoot)

@@ -14,9 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// instead says what is run in the place of a command of the documentation, by how that begins.
-// Nothing: a reason why not.
-// Where the program is there, the command is run as it is.
+// instead says what is run in place of a command of the documentation, which is given by its beginning. If nothing is
+// run, a reason says why. If the program exists, the command is run without changes.
 var instead = []struct{ command, run, program, reason string }{
 	{"systemctl ", "", "", "it changes this machine"},
 	{"helm test", "", "", "there is no kubelet"},
@@ -38,12 +37,13 @@ func (r *reader) has(program string) bool {
 	return err == nil
 }
 
-// commands are the lines of shell in a page.
+// commands returns the lines of shell in a page.
 func commands(page string) []string {
 	var all []string
 	for line := range strings.Lines(page) {
 		text, indented := strings.CutPrefix(line, "    ")
-		text, _, _ = strings.Cut(strings.TrimSpace(text), "   #") // what the reader is told of it
+		// The comment explains the command to the reader.
+		text, _, _ = strings.Cut(strings.TrimSpace(text), "   #")
 		name, _, _ := strings.Cut(text, " ")
 		switch name {
 		case "kubectl", "fencectl", "helm", "install", "systemctl", "head", "cp":
@@ -55,8 +55,8 @@ func commands(page string) []string {
 	return all
 }
 
-// reader is somebody who types what docs/kubernetes.md says into a shell, in the folder of the
-// repository, with a fresh cluster.
+// reader is a person who types the commands of docs/kubernetes.md into a shell, in the folder of the repository, with a
+// new cluster.
 type reader struct {
 	dir string
 	env []string
@@ -116,7 +116,7 @@ func (r *reader) types(ctx context.Context, command string) (string, error) {
 	return string(out), err
 }
 
-// Every command of docs/kubernetes.md works, in their order.
+// Every command of docs/kubernetes.md works, in the order of the page.
 func TestCommandsOfTheDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
@@ -128,7 +128,7 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	// Its own: the namespace must not be there yet.
+	// The test needs a separate control plane, in which the namespace does not exist yet.
 	p, err := controlplane.Start(ctx, controlplane.Config{Binary: binary, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 		newNode(t, admin, plainNode(name))
 	}
 	r := newReader(t, p, binary)
-	// What an agent in this mode makes by itself.
+	// An agent in this mode creates these objects by itself.
 	prepare := map[string]func() error{"kubectl -n fencing-agent get lease": func() error {
 		_, err := admin.CoordinationV1().Leases(deployedSpace).Create(t.Context(), lease(groupLease), meta.CreateOptions{})
 		return err
@@ -176,7 +176,7 @@ func TestCommandsOfTheDocumentation(t *testing.T) {
 	r.outcome(ctx, t)
 }
 
-// outcome looks at what the commands are for.
+// outcome checks what the commands were meant to achieve.
 func (r *reader) outcome(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for command, want := range map[string]string{

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// throughProxy is a kubectl for a cluster without kubelets: what the API server would fetch from the replica's pod comes
-// from the replica's process.
+// throughProxy is a kubectl for a cluster without kubelets: it asks the replica's process for what the API server would
+// fetch from the replica's pod.
 const throughProxy = `#!/bin/sh
 case "$*" in
 *"get --raw"*"/pods/explained:9120/proxy/nodes") exec %[1]s --kubeconfig /dev/null --server http://%[2]s get --raw /nodes ;;
@@ -26,7 +26,7 @@ esac
 exec %[1]s "$@"
 `
 
-// explainer is somebody who types kubectl fence explain while a node dies and comes back.
+// explainer is a person who types kubectl fence explain while a node dies and comes back.
 type explainer struct {
 	*recoveryWorld
 	reader  *reader
@@ -49,7 +49,7 @@ func newExplainer(t *testing.T) *explainer {
 	}
 	x.kubectl = filepath.Join(t.TempDir(), "kubectl")
 	x.must(os.WriteFile(x.kubectl, fmt.Appendf(nil, throughProxy, filepath.Join(x.reader.dir, "bin", "kubectl"), x.pages), 0o755))
-	// The replica's pod, which no kubelet runs.
+	// This is the replica's pod, which no kubelet runs.
 	d, err := x.admin.AppsV1().Deployments(controllerSpace).Get(t.Context(), controllerSpace, meta.GetOptions{})
 	x.must(err)
 	_, err = x.admin.CoreV1().Pods(controllerSpace).Create(t.Context(), &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "explained", Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}, meta.CreateOptions{})
@@ -60,13 +60,13 @@ func newExplainer(t *testing.T) *explainer {
 	return x
 }
 
-// reads waits until the explanation of a node says all of this at one moment.
+// reads waits until the explanation of a node contains all these words at one moment.
 func (x *explainer) reads(node, phase string, words ...string) {
 	x.t.Helper()
 	x.prints("fencectl explain "+node, phase, words...)
 }
 
-// shows is what the replica's page says.
+// shows waits until the replica's page contains all these words.
 func (x *explainer) shows(words ...string) {
 	x.t.Helper()
 	resp, err := http.Get("http://" + x.page + "/")
@@ -81,13 +81,13 @@ func (x *explainer) shows(words ...string) {
 	}
 }
 
-// prints waits until a command says all of this at one moment.
+// prints waits until the output of a command contains all these words at one moment.
 func (x *explainer) prints(command, phase string, words ...string) {
 	x.t.Helper()
 	began, out := time.Now(), ""
 	for {
 		var err error
-		// An error: kubectl takes longer than explain waits, on a busy host.
+		// It is an error if kubectl takes longer than explain waits, on a busy host.
 		out, err = x.reader.types(x.t.Context(), command+" --kubectl "+x.kubectl)
 		missing := ""
 		if err != nil {
@@ -103,13 +103,14 @@ func (x *explainer) prints(command, phase string, words ...string) {
 			x.t.Logf("%s, after %.1f s:\n%s", phase, time.Since(began).Seconds(), state)
 			return
 		}
-		if time.Since(began) > patience { // each look takes kubectl a moment
+		// Each call of kubectl takes a moment.
+		if time.Since(began) > patience {
 			x.t.Fatalf("%s: it does not say %q:\n%s", phase, missing, out)
 		}
 	}
 }
 
-// ready is what the kubelet, or kube-controller-manager, writes of a Node.
+// ready writes the condition Ready of a Node, as the kubelet or kube-controller-manager does.
 func (x *explainer) ready(node string, s core.ConditionStatus) {
 	x.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, core.NodeReady, s)
@@ -117,7 +118,7 @@ func (x *explainer) ready(node string, s core.ConditionStatus) {
 	x.must(err)
 }
 
-// Guard: at each moment of a recovery kubectl fence explain says what is awaited, and why.
+// Guard: at each moment of a recovery kubectl fence explain says what the controller waits for, and why.
 func TestExplainEachPhase(t *testing.T) {
 	x := newExplainer(t)
 	x.kubelets("rec-1", "rec-2", "rec-3")
@@ -137,7 +138,8 @@ func TestExplainEachPhase(t *testing.T) {
 	x.reads("rec-4", "believed", "by rec-2 at", "explained: proven", "waits until the Lease has run out")
 	x.ready("rec-4", core.ConditionUnknown)
 	x.reads("rec-4", "the barrier is set", "fenced-"+deadBoot+": pods are taken off, and none is started in a new boot", "explained: draining", "1 pods left, 1 of them not evicted yet")
-	for _, p := range []string{"db-0", "kept"} { // the eviction by taint
+	// This stands for the eviction by taint.
+	for _, p := range []string{"db-0", "kept"} {
 		x.must(x.admin.CoreV1().Pods("default").Delete(t.Context(), p, meta.DeleteOptions{}))
 	}
 	x.reads("rec-4", "a finalizer", "explained: draining", "1 pods are held by finalizers")
@@ -158,7 +160,7 @@ func TestExplainEachPhase(t *testing.T) {
 	x.reads("rec-4", "all is well", "Ready True", "none: no pod is taken off", "called dead  by nobody\n", "explained: watching", "nobody calls this boot dead")
 }
 
-// Guard: the same of a node that waits for others or for a person.
+// Guard: the same for a node that waits for other nodes or for a person.
 func TestExplainWhatWaits(t *testing.T) {
 	x := newExplainer(t)
 	x.node("rec-5")
@@ -173,7 +175,8 @@ func TestExplainWhatWaits(t *testing.T) {
 	x.tells("rec-2", true)
 	x.reads("rec-4", "a Lease that has run out", "explained: proven", "watches whether the Lease is renewed: the kubelet's clock may be behind")
 	x.reads("rec-4", "the first", "explained: draining", "1 of them not evicted yet")
-	x.ready("rec-5", core.ConditionUnknown) // one reporter is enough now, and the Lease has been watched since it spoke
+	// One reporter is now enough, and the Lease has been watched since its report.
+	x.ready("rec-5", core.ConditionUnknown)
 	x.reads("rec-5", "the second", "none: no pod is taken off", "explained: proven", "evictions from rec-4 have to end first")
 	kill()
 	x.reads("rec-4", "no replica answers", "pods are taken off", "explained: no answer")

@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// programsEnv names the folder of the agent's program, where it is not the one of make build.
+	// programsEnv names the variable with the folder of the agent's program, if it is not the one of make build.
 	programsEnv = "FENCING_BIN"
 	groupLabel  = "node.deckhouse.io/group"
-	// tolerance is for instants that each status converts to the time of day again.
+	// tolerance allows for instants that each status converts to the time of day again.
 	tolerance = time.Second
 	// checkOften is an experimental.checkInterval for tests that change the list.
 	checkOften = 2 * time.Second
-	// standstill is how long the machine may stand still without excuse for what agents do.
+	// standstill is the longest time for which the machine may stand still without excusing what the agents do.
 	standstill = 2 * time.Second
 )
 
-// agentConfig has what a group needs to find its members in the API, and nothing of this machine.
+// agentConfig contains what a group needs to find its members in the API, and nothing else about this machine.
 const agentConfig = `cluster: prod
 nodeName: %[1]s
 nodeGroup: %[2]s
@@ -49,7 +49,7 @@ api: {socket: %[3]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}
 `
 
-// agentStatus is the part of an agent's status that these tests look at.
+// agentStatus is the part of an agent's status that these tests use.
 type agentStatus struct {
 	Time    time.Time
 	Verdict struct {
@@ -71,19 +71,18 @@ type agentStatus struct {
 	Revision string
 }
 
-// realAgent is one fencing-agent on a Node of its own.
+// realAgent is one fencing-agent with a separate Node.
 type realAgent struct {
 	node    string
 	address string
 	http    string // address of its status and metrics
-	config  string // file
+	config  string // path of the configuration file
 	program string
-	log     string // file
-	kill    func() // of the process that runs; waits for its end
+	log     string // path of the log
+	kill    func() // kills the running process, and waits for its end
 }
 
-// agents are a group of them with the role, the service account and the tokens of the
-// manifests, behind a proxy.
+// agents is a group of agents with the role, the service account and the tokens of the manifests, behind a proxy.
 type agents struct {
 	*deployment
 
@@ -91,16 +90,16 @@ type agents struct {
 	stalls  *observe.Stalls
 	name    string // of the group
 	program string
-	work    string // folder
-	prefix  string // of the addresses
-	port    int    // and the next one
+	work    string // folder for their files
+	prefix  string // prefix of their addresses
+	port    int    // the next free port follows
 	check   time.Duration
 	group   []*realAgent
-	made    int // members so far, those that are gone included
+	made    int // number of members so far, including those that are gone
 	began   time.Time
 }
 
-// newGroup is one without members.
+// newGroup returns a group without members.
 func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *agents {
 	t.Helper()
 	dir := os.Getenv(programsEnv)
@@ -116,12 +115,13 @@ func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *ag
 	}
 	a := &agents{deployment: d, name: name, check: check, program: program, stalls: observe.NewStalls()}
 	t.Cleanup(a.stalls.Close)
-	for _, verb := range []string{"list", "watch"} { // the server learns of roles a little later, after a restart, too
+	// The server learns of roles a little later, also after a restart.
+	for _, verb := range []string{"list", "watch"} {
 		takesEffect(t, a.admin, "system:serviceaccount:"+deployedSpace+":"+deployedName, true, authorization.ResourceAttributes{Verb: verb, Resource: "nodes"})
 	}
 	a.began = time.Now()
 	a.proxy = newProxy(t, a.plane)
-	if a.work, err = os.MkdirTemp("", "kube"); err != nil { // short, for the paths of sockets
+	if a.work, err = os.MkdirTemp("", "kube"); err != nil { // a short path, for the sockets
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(a.work) })
@@ -130,7 +130,7 @@ func newGroup(t *testing.T, d *deployment, name string, check time.Duration) *ag
 	return a
 }
 
-// startAgents is a group of three that run.
+// startAgents returns a group of three running agents.
 func startAgents(t *testing.T, check time.Duration) *agents {
 	t.Helper()
 	a := newGroup(t, deploy(t), "real", check)
@@ -143,8 +143,8 @@ func startAgents(t *testing.T, check time.Duration) *agents {
 	return a
 }
 
-// join makes the next Node of the group, with all that its agent needs. internal is the address
-// that the Node shows; empty: the one that the agent has.
+// join creates the next Node of the group, with everything that its agent needs. internal is the address in the Node;
+// empty: the address that the agent has.
 func (a *agents) join(t *testing.T, internal string) *realAgent {
 	t.Helper()
 	a.made++
@@ -168,7 +168,7 @@ func (a *agents) join(t *testing.T, internal string) *realAgent {
 	return r
 }
 
-// register makes a Node with the label of the group, as its kubelet does.
+// register creates a Node with the label of the group, as its kubelet does.
 func (a *agents) register(t *testing.T, name, internal string) {
 	t.Helper()
 	n := plainNode(name)
@@ -190,7 +190,7 @@ func freePort(t *testing.T, address string) int {
 	for range 100 {
 		port := 10000 + rand.IntN(20000)
 		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port)); err == nil {
-			_ = l.Close() // the agent is next
+			_ = l.Close() // the agent uses the port next
 			return port
 		}
 	}
@@ -198,9 +198,8 @@ func freePort(t *testing.T, address string) int {
 	return 0
 }
 
-// start runs the agent, and ends it with the test. Its log is with those of the control plane.
-// The parent-death signal comes when the thread ends that started the agent, so that thread
-// is kept.
+// start runs the agent, and ends it with the test. Its log is in the folder of the control plane's logs. The
+// parent-death signal is sent when the thread that started the agent ends, so that thread is kept.
 func (r *realAgent) start(t *testing.T) {
 	t.Helper()
 	out, err := os.OpenFile(r.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -216,7 +215,8 @@ func (r *realAgent) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.kill = func() {
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // what it leaves behind is in its own folder
+		// What the agent leaves behind is in its own folder.
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Error(err)
 		}
 		<-done
@@ -224,7 +224,7 @@ func (r *realAgent) start(t *testing.T) {
 	t.Cleanup(r.kill)
 }
 
-// status asks the agent; an agent that does not answer has none.
+// status asks the agent for its status; ok is false if it does not answer.
 func (r *realAgent) status() (s agentStatus, ok bool) {
 	client := http.Client{Timeout: 5 * time.Second}
 	resp, err := client.Get(r.http + "/debug/state")
@@ -239,7 +239,7 @@ func (r *realAgent) status() (s agentStatus, ok bool) {
 	return *state.Status, true
 }
 
-// becomes waits for a reason of the verdict, by a list of that many members.
+// becomes waits until the verdict has a reason, with a list of this many members.
 func (r *realAgent) becomes(t *testing.T, reason string, members int) {
 	t.Helper()
 	r.shows(t, fmt.Sprintf("%s of %d", reason, members), func(s agentStatus) bool {
@@ -247,19 +247,19 @@ func (r *realAgent) becomes(t *testing.T, reason string, members int) {
 	})
 }
 
-// settled waits until so many of the group, the first that joined, all count each other by
-// one list that nobody is about to change, and are armed.
+// settled waits until the first members of the group, this many, all count each other by one list, are armed, and no
+// change of the list is under way.
 func (a *agents) settled(t *testing.T, members int) {
 	t.Helper()
 	for _, r := range a.group[:members] {
-		r.shows(t, "one of a settled group", func(s agentStatus) bool {
+		r.shows(t, "a member of a settled group", func(s agentStatus) bool {
 			return s.Verdict.Reason == "REASON_NETWORK_QUORUM" && s.Verdict.Tally.Counted == members && s.Verdict.Tally.Expected == members &&
 				s.Roster.Change == "" && s.Watchdog.State == "WATCHDOG_STATE_ARMED"
 		})
 	}
 }
 
-// shows waits for a status.
+// shows waits until the status meets a condition.
 func (r *realAgent) shows(t *testing.T, what string, holds func(agentStatus) bool) {
 	t.Helper()
 	var last agentStatus
@@ -275,7 +275,7 @@ func (r *realAgent) shows(t *testing.T, what string, holds func(agentStatus) boo
 	})
 }
 
-// verdicts are the statuses of all agents, which have their permission.
+// verdicts returns the statuses of all agents, and fails if one has no permission.
 func (a *agents) verdicts(t *testing.T) map[string]agentStatus {
 	t.Helper()
 	all := map[string]agentStatus{}
@@ -289,17 +289,17 @@ func (a *agents) verdicts(t *testing.T) map[string]agentStatus {
 	return all
 }
 
-// excuse skips the rest of a test that is about to fail, if the machine stood still: its agents
-// did so together, and rightly took each other for gone.
+// excuse skips the rest of a test that is about to fail if the machine stood still: its agents stood still together,
+// and rightly took each other for gone.
 func (a *agents) excuse(t *testing.T) {
 	t.Helper()
 	if took := a.stalls.Since(a.began); took >= standstill {
-		t.Skipf("says nothing: the machine stood still for %v", took)
+		t.Skipf("this proves nothing: the machine stood still for %v", took)
 	}
 }
 
-// compare holds all agents to their earlier verdicts: not even for a moment another one, and
-// nothing that subscribers were told.
+// compare checks that all agents still have their earlier verdicts: none changed, not even for a moment, and
+// subscribers were told nothing.
 func (a *agents) compare(t *testing.T, before map[string]agentStatus) {
 	t.Helper()
 	for _, r := range a.group {

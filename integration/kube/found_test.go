@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// comesUp is what a kubelet writes that starts: its Node is Ready in that boot, with a Lease of this moment.
+// comesUp writes what a starting kubelet writes: its Node is Ready in that boot, with a fresh Lease.
 func (w *recoveryWorld) comesUp(n *core.Node, boot string) {
 	w.t.Helper()
 	name := n.Name
@@ -33,7 +33,7 @@ func (w *recoveryWorld) comesUp(n *core.Node, boot string) {
 	w.must(err)
 }
 
-// isUnknown is what kube-controller-manager makes of a Node whose kubelet it does not hear.
+// isUnknown does to a Node what kube-controller-manager does when it does not hear the kubelet.
 func (w *recoveryWorld) isUnknown(node string) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"lastTransitionTime":%q}]}}`, core.NodeReady, core.ConditionUnknown, time.Now().UTC().Format(time.RFC3339))
@@ -41,7 +41,7 @@ func (w *recoveryWorld) isUnknown(node string) {
 	w.must(err)
 }
 
-// beats is a heartbeat of the kubelet of a Node, which is not Ready.
+// beats writes a heartbeat of the kubelet of a Node that is not Ready.
 func (w *recoveryWorld) beats(node string) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"lastHeartbeatTime":%q}]}}`, core.NodeReady, core.ConditionFalse, time.Now().UTC().Format(time.RFC3339))
@@ -49,7 +49,7 @@ func (w *recoveryWorld) beats(node string) {
 	w.must(err)
 }
 
-// proof is what the NodeFence of a node has as its proof: its kind, and whether it is contradicted.
+// proof returns the proof in the NodeFence of a node: its kind, and whether it is contradicted.
 func (w *fenceWorld) proof(node string) (kind string, contradicted bool) {
 	f, err := w.dynamic.Resource(nodefences).Get(w.t.Context(), "node-fence-"+node, meta.GetOptions{})
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *fenceWorld) forgets(node string) {
 	_ = all.Delete(context.Background(), "node-fence-"+node, meta.DeleteOptions{})
 }
 
-// fencedBy is the proof by which an agent calls a node FENCED; empty: it does not.
+// fencedBy returns the proof by which an agent calls a node FENCED; empty: it does not.
 func (s agentStatus) fencedBy(node string) string {
 	for _, n := range s.Nodes {
 		if n.Name == node && n.State == "NODE_STATE_FENCED" {
@@ -77,12 +77,12 @@ func (s agentStatus) fencedBy(node string) string {
 	return ""
 }
 
-// groupOfThree are real agents that follow two replicas, one of them on a node that devices can fence. stop ends the
-// kubelet of that node.
+// groupOfThree starts real agents that follow two replicas. One of them is on a node that can be fenced by its devices.
+// stop ends the kubelet of that node.
 func (w *fenceWorld) groupOfThree(name string) (a *agents, stop func()) {
 	w.t.Helper()
 	a, gone := newGroup(w.t, deploy(w.t), name, checkOften), name+"-3"
-	w.t.Cleanup(func() { w.forgets(gone) }) // when no replica runs any more
+	w.t.Cleanup(func() { w.forgets(gone) }) // after all replicas have ended
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	w.must(err)
 	addresses, _ := a.lead(w.t, w.recoveryWorld, fenceSettings)
@@ -99,8 +99,9 @@ func (w *fenceWorld) groupOfThree(name string) (a *agents, stop func()) {
 	return a, stop
 }
 
-// A member without a watchdog is gone, and its supply is off, as the controller finds by a Job. The agents that follow two replicas hear
-// that when its Lease has run out, not before, and say FENCED by power; when its kubelet speaks in the same boot, they take it back.
+// A member without a watchdog is gone. A Job of the controller finds that its power supply is off. The agents, which
+// follow two replicas, hear of that only when the node's Lease has expired, and then report FENCED by power. When its
+// kubelet is heard again in the same boot, they withdraw that.
 func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	const gone = "found-3"
 	w := newFenceWorldOf(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0", gone)
@@ -108,7 +109,7 @@ func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	others := a.group[:2]
 
 	a.group[2].kill()
-	stop() // what is heard after the proof would dispute it
+	stop() // otherwise the kubelet would dispute the proof
 	silent := time.Now()
 	w.isUnknown(gone)
 	began := time.Now()
@@ -117,7 +118,7 @@ func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	for _, r := range others {
 		r.shows(t, "that it is gone", func(s agentStatus) bool { return s.Verdict.Tally.Counted == 2 })
 	}
-	hold := time.NewTimer(7 * time.Second) // longer than it takes below
+	hold := time.NewTimer(7 * time.Second) // longer than the steps below take
 	defer hold.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -144,14 +145,15 @@ func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	for _, r := range others {
 		r.shows(t, "that it is not FENCED", func(s agentStatus) bool { return s.fencedBy(gone) == "" })
 	}
-	t.Logf("a heartbeat until both have taken it back: %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("from a heartbeat until both have withdrawn it: %v", time.Since(began).Round(time.Millisecond))
 	if _, contradicted := w.proof(gone); !contradicted {
-		t.Error("the NodeFence says nothing of a contradiction")
+		t.Error("the NodeFence does not report the contradiction")
 	}
 }
 
-// A node whose kubelet is dead runs on with its storage cut off, and its board, which is another machine's, says off. While its own
-// agent is heard nothing is proven, its storage stays cut off and nothing is switched on; once nobody hears it the fencing goes on.
+// A node whose kubelet is dead still runs, with its storage cut off. Its board, which belongs to another machine,
+// reports off. While the node's agent is heard, nothing is proven, the storage stays cut off and nothing is switched
+// on. When nobody hears the agent any more, the fencing continues.
 func TestAgentsHoldUpAProofOfDevices(t *testing.T) {
 	const gone = "seen-3"
 	w := newFenceWorldOf(t, "trigger_after=15\nsettle=1\npoll_interval=1\ncooldown=0\ngrace_timeout=1", gone)
@@ -198,5 +200,5 @@ func TestAgentsHoldUpAProofOfDevices(t *testing.T) {
 	a.group[2].kill()
 	began := time.Now()
 	await(t, "a proof by power", func() bool { kind, _ := w.proof(gone); return kind == "power" })
-	t.Logf("the last word of its agent to the proof: %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("from the last message of its agent to the proof: %v", time.Since(began).Round(time.Millisecond))
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// gossipGate is a port that passes what comes, UDP and TCP, to another one until it is shut. A replica of the operator tells
-// the others the gate's address instead of its own, so that a shut gate takes the others' gossip from it.
+// gossipGate is a port that passes UDP and TCP on to another port until it is shut. A replica of the operator announces
+// the gate's address in place of its own, so that a shut gate cuts it off from the others' gossip.
 type gossipGate struct {
 	port   int
 	shut   atomic.Bool
@@ -48,7 +48,7 @@ func newGossipGate(t *testing.T) *gossipGate {
 	return g
 }
 
-// to names where the gate leads.
+// to sets the address to which the gate leads.
 func (g *gossipGate) to(target string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +61,7 @@ func (g *gossipGate) leads() string {
 	return g.target
 }
 
-// close shuts the gate; what is under way ends. open opens it.
+// close shuts the gate and ends what is under way. open opens it.
 func (g *gossipGate) close() {
 	g.shut.Store(true)
 	g.mu.Lock()
@@ -85,7 +85,8 @@ func (g *gossipGate) packets(udp *net.UDPConn) {
 			continue
 		}
 		if to, err := net.ResolveUDPAddr("udp", target); err == nil {
-			_, _ = udp.WriteToUDP(buffer[:n], to) // answers go to the sender's own gate, whose address is in what it says
+			// Answers go to the sender's own gate, whose address is in its messages.
+			_, _ = udp.WriteToUDP(buffer[:n], to)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// What the other tests rely on: that the control plane and the proxy do what they say.
+// The other tests rely on what these tests check: the behaviour of the control plane and the proxy.
 
 func client(t *testing.T, c *rest.Config) *kubernetes.Clientset {
 	t.Helper()
@@ -29,7 +29,7 @@ func client(t *testing.T, c *rest.Config) *kubernetes.Clientset {
 	return k
 }
 
-// namespace makes one for the time of the test.
+// namespace creates a namespace for the time of the test.
 func namespace(t *testing.T, p *controlplane.ControlPlane, name string) {
 	t.Helper()
 	spaces := client(t, p.Admin()).CoreV1().Namespaces()
@@ -54,7 +54,7 @@ func TestWatchExpires(t *testing.T) {
 	if _, err := maps.Create(t.Context(), configMap("second"), meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Before: the server goes on from that revision.
+	// Before that, the server continues from that revision.
 	w, err := maps.Watch(t.Context(), meta.ListOptions{ResourceVersion: first.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestProxyLosesRepliesOrRequests(t *testing.T) {
 	}
 }
 
-// Events of a watch come through the proxy when they happen, and not before a thaw.
+// Events of a watch pass the proxy when they happen, but not before a thaw.
 func TestProxyPassesWatches(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "watched")
@@ -165,7 +165,7 @@ func TestProxyPassesWatches(t *testing.T) {
 	}
 }
 
-// The audit log has every request once, and before its client knows of the answer.
+// The audit log contains every request once, and does so before the client has the answer.
 func TestRequestsAreCounted(t *testing.T) {
 	p := plane(t)
 	c := p.Admin()

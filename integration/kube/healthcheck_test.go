@@ -27,11 +27,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// healthCheckEnv names a folder with the source of medik8s' node-healthcheck-operator and, in it, the program "manager"
-// that was built of it (docs/measurements/remediation.md).
+// healthCheckEnv names the variable with a folder that contains the source of medik8s' node-healthcheck-operator and
+// the program "manager" that was built from it (docs/measurements/remediation.md).
 const healthCheckEnv = "FENCING_NODE_HEALTHCHECK"
 
-// NodeHealthCheck itself drives a remediation to its end, with no more rights than its own role and that of our manifest.
+// NodeHealthCheck drives a remediation to its end, with no rights other than its own role and that of our manifest.
 func TestNodeHealthCheckDrivesUs(t *testing.T) {
 	source := os.Getenv(healthCheckEnv)
 	if source == "" {
@@ -103,8 +103,8 @@ spec:
 	}
 }
 
-// healthCheck runs the operator until the test ends, and returns where its log is. Its account has its own role and ours:
-// kube-controller-manager, which would add ours by its label, does not run here.
+// healthCheck runs the operator until the test ends, and returns the path of its log. Its account has its own role and
+// ours: kube-controller-manager, which would add ours because of its label, does not run here.
 func (w *fenceWorld) healthCheck(program string) string {
 	w.t.Helper()
 	const space = "nhc"
@@ -140,7 +140,7 @@ func (w *fenceWorld) healthCheck(program string) string {
 	return logFile
 }
 
-// serving makes a certificate, which the operator wants for a webhook that nobody calls here.
+// serving creates a certificate, which the operator needs for a webhook that nobody calls here.
 func serving(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -32,18 +32,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// tied is a group of four whole agents that break ties by a Lease of the real API server. They
-// are in this process, on a network in memory that can be cut, and so that their
-// clocks can be set forward: what was seen of the Lease is old enough then.
+// tied is a group of four whole agents that break ties by a Lease of the real API server. They run in this process, so
+// that their clocks can be set forward, which makes what they saw of the Lease old enough. They use a network in memory
+// that can be cut.
 type tied struct {
 	plane   *controlplane.ControlPlane
 	admin   *kubernetes.Clientset
 	space   string
-	proxies [2]*controlplane.Proxy // of each half
+	proxies [2]*controlplane.Proxy // one for each half
 	group   []*realAgent
 	peers   []netip.Addr
-	network *netgossiptest.Network // of all, in memory, so that it can be cut
-	ahead   atomic.Int64           // of the clocks
+	network *netgossiptest.Network // in memory, so that it can be cut
+	ahead   atomic.Int64           // the time by which the clocks are ahead
 	work    string
 	expiry  time.Duration
 }
@@ -62,8 +62,8 @@ api: {socket: %[2]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}
 `
 
-// tiedRole gives a service account of its own exactly the rights on Leases that k8s.Agent
-// lists, and returns a token of it.
+// tiedRole gives a separate service account exactly the rights on Leases that k8s.Agent lists, and returns a token of
+// it.
 func (g *tied) tiedRole(t *testing.T) string {
 	t.Helper()
 	const name = "tied"
@@ -106,7 +106,7 @@ func newTied(t *testing.T, space string) *tied {
 	token := g.tiedRole(t)
 	g.proxies = [2]*controlplane.Proxy{newProxy(t, p), newProxy(t, p)}
 	var err error
-	if g.work, err = os.MkdirTemp("", "tied"); err != nil { // short, for the paths of sockets
+	if g.work, err = os.MkdirTemp("", "tied"); err != nil { // a short path, for the sockets
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(g.work) })
@@ -127,7 +127,7 @@ func newTied(t *testing.T, space string) *tied {
 	return g
 }
 
-// kubeconfig is one for the namespace of the group.
+// kubeconfig writes a kubeconfig for the namespace of the group.
 func (g *tied) kubeconfig(t *testing.T, path, server, token string) {
 	t.Helper()
 	if err := g.plane.WriteKubeconfig(path, server, token); err != nil {
@@ -174,8 +174,8 @@ func (g *tied) start(t *testing.T, name, text, url string) {
 	})
 }
 
-// forward sets all clocks forward. What the nodes know of each other is old then: each loses
-// its quorum, and finds it again.
+// forward sets all clocks forward. What the nodes know of each other is then old: each loses its quorum, and regains
+// it.
 func (g *tied) forward(t *testing.T, d time.Duration) {
 	t.Helper()
 	since := time.Now()
@@ -183,8 +183,7 @@ func (g *tied) forward(t *testing.T, d time.Duration) {
 	g.together(t, since)
 }
 
-// together waits until everybody has a majority, for the first time after an instant, and
-// counts all.
+// together waits until every node has a majority, for the first time after an instant, and counts all others.
 func (g *tied) together(t *testing.T, since time.Time) {
 	t.Helper()
 	for _, r := range g.group {
@@ -194,28 +193,30 @@ func (g *tied) together(t *testing.T, since time.Time) {
 	}
 }
 
-// expire sets the clocks forward until the present grant binds nobody, as all agents have seen it for long enough. A half
-// that still waits for news of the holders' tokens when it is cut off from them may lose, and so may both.
+// expire sets the clocks forward until the present grant binds nobody and all agents have seen it for long enough. If a
+// half is cut off from the holders while it still waits for news of their tokens, it may lose, and so may both halves.
 func (g *tied) expire(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		g.forward(t, 10*time.Minute) // everybody reads it again
+		g.forward(t, 10*time.Minute) // all agents then read the Lease again
 		known := g.version(t)
 		seen, agreed := g.agree()
 		if agreed {
 			g.forward(t, g.expiry+time.Second)
-			if g.version(t) == known { // finding each other again, two that meet first are a half, and may write
+			// When the nodes find each other again, two that meet first are a half, and may write.
+			if g.version(t) == known {
 				return
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: all know the same grant, and have for long enough; last they knew %v", patience, seen)
+			t.Fatalf("not within %v: all agents know the same grant, and have done so for long enough; at last they knew %v", patience, seen)
 		}
 	}
 }
 
-// agree waits until all agents know the same grant, and returns which each knows. One whose look at the Lease has failed, after others that did while
-// it could not be reached, looks again minutes later by its clock: it is not waited for.
+// agree waits until all agents know the same grant, and returns the grants that they know. If an agent's read of the
+// Lease has failed, and it failed several times while the server could not be reached, the agent reads it again only
+// minutes later by its clock. Nobody waits for that.
 func (g *tied) agree() (seen []string, all bool) {
 	seen = make([]string, len(g.group))
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
@@ -231,7 +232,7 @@ func (g *tied) agree() (seen []string, all bool) {
 	return seen, false
 }
 
-// version is of the Lease.
+// version returns the version of the Lease.
 func (g *tied) version(t *testing.T) string {
 	t.Helper()
 	l, err := g.admin.CoordinationV1().Leases(g.space).Get(t.Context(), leaseregister.Name("tied", "four"), meta.GetOptions{})
@@ -251,8 +252,8 @@ func (g *tied) heal(t *testing.T) {
 	g.together(t, since)
 }
 
-// decided waits until no node waits for a decision any more, and returns the half that lives;
-// -1: none. No node of the other half lives.
+// decided waits until no node waits for a decision any more, and returns the half that lives; -1: none. It checks that
+// no node of the other half lives.
 func (g *tied) decided(t *testing.T) int {
 	t.Helper()
 	var reasons [4]string
@@ -277,12 +278,12 @@ func (g *tied) decided(t *testing.T) int {
 	case a == 0 && b == 2:
 		return 1
 	case a+b > 0:
-		t.Errorf("%v: half a half lives, or two", reasons)
+		t.Errorf("%v: only a part of a half lives, or both halves do", reasons)
 	}
 	return -1
 }
 
-// holders are those whom the Lease names, as people see it.
+// holders returns the nodes that the Lease names, in its readable form.
 func (g *tied) holders(t *testing.T) (string, bool) {
 	t.Helper()
 	l, err := g.admin.CoordinationV1().Leases(g.space).Get(t.Context(), leaseregister.Name("tied", "four"), meta.GetOptions{})
@@ -295,7 +296,7 @@ func (g *tied) holders(t *testing.T) (string, bool) {
 	return *l.Spec.HolderIdentity, true
 }
 
-// commands runs those of docs/kubernetes.md and docs/troubleshooting.md that show the Lease.
+// commands runs the commands of docs/kubernetes.md and docs/troubleshooting.md that show the Lease.
 func (g *tied) commands(t *testing.T, holders string) {
 	t.Helper()
 	name := leaseregister.Name("tied", "four")
@@ -312,9 +313,8 @@ func (g *tied) commands(t *testing.T, holders string) {
 	}
 }
 
-// Whole agents break ties by a Lease of the real API server: exactly one half lives if it is
-// reached by both or by one, none if by nobody. Without a tie nothing that the server does has
-// an effect.
+// Whole agents break ties by a Lease of the real API server. Exactly one half lives if one half or both can reach it,
+// and none if neither can. Without a tie, nothing that the server does has an effect.
 func TestLeaseBreaksTies(t *testing.T) {
 	g := newTied(t, "tied")
 	both := func(do func(*controlplane.Proxy)) {
@@ -337,7 +337,7 @@ func TestLeaseBreaksTies(t *testing.T) {
 		t.Run("whole, "+o.name, func(t *testing.T) {
 			both(o.begin)
 			both((*controlplane.Proxy).Cut)
-			// Everybody looks at the Lease now, and gets no answer that tells anything.
+			// All agents read the Lease now, and get no useful answer.
 			g.forward(t, 10*time.Minute)
 			verdicts.unmoved(t, func() error { return nil })
 		})
@@ -355,7 +355,7 @@ func TestLeaseBreaksTies(t *testing.T) {
 		}
 		want := fmt.Sprintf("tied-%d,tied-%d", 2*half+1, 2*half+2)
 		if shown, _ := g.holders(t); shown != want {
-			t.Errorf("the Lease shows %q, want %q", shown, want)
+			t.Errorf("the Lease names %q, want %q", shown, want)
 		}
 		g.commands(t, want)
 		g.heal(t)

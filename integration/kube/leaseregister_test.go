@@ -37,7 +37,7 @@ func leaseRegister(t *testing.T, p *controlplane.ControlPlane, space, address st
 	return r
 }
 
-// do performs an operation that is to end so.
+// do performs an operation and checks its outcome.
 func do(t *testing.T, r *leaseregister.Register, op leasequorum.Op, want leasequorum.Outcome) leasequorum.Completion {
 	t.Helper()
 	c := r.Do(t.Context(), op)
@@ -47,7 +47,7 @@ func do(t *testing.T, r *leaseregister.Register, op leasequorum.Op, want leasequ
 	return c
 }
 
-// The API server keeps what the tie-break rests on, as the double of the simulations does.
+// The API server behaves as the tie-break requires, like the double in the simulations.
 func TestLeaseIsARegister(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "tie")
@@ -60,7 +60,7 @@ func TestLeaseIsARegister(t *testing.T) {
 	})
 }
 
-// Of many who replace the same version, one does.
+// If many replace the same version, only one succeeds.
 func TestOneOfManyReplacesAVersion(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "many")
@@ -88,7 +88,7 @@ func TestOneOfManyReplacesAVersion(t *testing.T) {
 	}
 }
 
-// A write whose reply is lost is unknown, and is found by its tag.
+// If the reply to a write is lost, the outcome is unknown, and the write is found by its tag.
 func TestLostReplyOfALeaseWrite(t *testing.T) {
 	p := plane(t)
 	namespace(t, p, "lost-reply")
@@ -99,7 +99,7 @@ func TestLostReplyOfALeaseWrite(t *testing.T) {
 	t.Cleanup(func() { _ = x.Close() })
 	r := leaseRegister(t, p, "lost-reply", x.URL(), 3*time.Second)
 	made := r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Create})
-	for made.Outcome == leasequorum.Unknown && t.Context().Err() == nil { // a busy machine
+	for made.Outcome == leasequorum.Unknown && t.Context().Err() == nil { // on a busy machine
 		made = r.Do(t.Context(), leasequorum.Op{Kind: leasequorum.Read})
 	}
 	x.Fault(controlplane.LoseReplies(func(q *http.Request) bool { return q.Method == http.MethodPut }))

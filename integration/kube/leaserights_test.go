@@ -15,10 +15,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 )
 
-// user is the group's account.
+// user returns the name of the group's account.
 func (g *tied) user() string { return "system:serviceaccount:" + g.space + ":tied" }
 
-// denied counts the requests of this verb about Leases that the group was denied.
+// denied counts the group's requests with this verb about Leases that were denied.
 func (g *tied) denied(t *testing.T, verb string) int {
 	t.Helper()
 	all, err := g.plane.Requests(func(r controlplane.Request) bool {
@@ -30,7 +30,7 @@ func (g *tied) denied(t *testing.T, verb string) int {
 	return len(all)
 }
 
-// deny takes a right on Leases away until it is given back.
+// deny takes a right on Leases away until give is called.
 func (g *tied) deny(t *testing.T, verb string) (give func()) {
 	t.Helper()
 	roles := g.admin.RbacV1().Roles(g.space)
@@ -40,7 +40,7 @@ func (g *tied) deny(t *testing.T, verb string) (give func()) {
 	}
 	of := authorization.ResourceAttributes{Verb: verb, Group: coordination.GroupName, Resource: "leases", Namespace: g.space, Name: leaseregister.Name("tied", "four")}
 	if verb == "create" {
-		of.Name = "" // a request to create has none
+		of.Name = "" // a request to create has no name
 	}
 	set := func(rules []rbac.PolicyRule, allowed bool) {
 		t.Helper()
@@ -59,8 +59,8 @@ func (g *tied) deny(t *testing.T, verb string) (give func()) {
 	return func() { set(role.Rules, true) }
 }
 
-// Each right on the Lease is needed: without it there is none, it is not looked at, or nobody
-// is granted a tie.
+// Each right on the Lease is needed. Without it the Lease does not exist, is not read, or does not grant a tie to
+// anybody.
 func TestEachRightOnTheLeaseIsNeeded(t *testing.T) {
 	g := newTied(t, "tied-rights")
 	g.together(t, time.Time{})
@@ -70,7 +70,7 @@ func TestEachRightOnTheLeaseIsNeeded(t *testing.T) {
 	await(t, "the Lease is there", func() bool { _, ok := g.holders(t); return ok })
 	give := g.deny(t, "get")
 	look()
-	await(t, "it is not looked at", func() bool { return g.denied(t, "get") > 0 })
+	await(t, "it is not read", func() bool { return g.denied(t, "get") > 0 })
 	give()
 
 	give = g.deny(t, "create")
@@ -78,9 +78,9 @@ func TestEachRightOnTheLeaseIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	await(t, "it is not made", func() bool { return g.denied(t, "create") > 0 })
+	await(t, "it is not created", func() bool { return g.denied(t, "create") > 0 })
 	if _, ok := g.holders(t); ok {
-		t.Error("the Lease was made without the right")
+		t.Error("the Lease was created without the right")
 	}
 	give()
 	look()

@@ -27,16 +27,17 @@ import (
 )
 
 const (
-	// listHourEnv is how long the long look at the controller's requests lasts, such as 1h, and manyEnv how many agents one of its two
-	// groups has; without them it is short and small.
+	// listHourEnv names the variable with the length of the long measurement of the controller's requests, such as 1h,
+	// and manyEnv the one with the number of agents in the larger of its two groups. Without them the test is short and
+	// small.
 	listHourEnv = "FENCING_LIST_HOUR"
 	manyEnv     = "FENCING_LIST_AGENTS"
-	// fakeLabel is the group's label for the replicas that the many follow.
+	// fakeLabel is the group's label for the replicas that the many agents follow.
 	fakeLabel = "fencing-agent.io/group"
 	fakeGroup = "many"
 )
 
-// crowd is a group of agents that only follow the controller: each has a Node, a pod, a token and a connection of its own.
+// crowd is a group of agents that only follow the controller. Each has a separate Node, pod, token and connection.
 type crowd struct {
 	a        *agents
 	replicas []string
@@ -44,12 +45,12 @@ type crowd struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	epoch map[string]uint64 // that was shown last, by node
+	epoch map[string]uint64 // by node: the epoch that it received last
 	size  map[string]int
-	ended int // streams
+	ended int // number of streams that have ended
 }
 
-// follows adds one.
+// follows adds one agent.
 func (c *crowd) follows(t *testing.T, ctx context.Context, i int) {
 	t.Helper()
 	a, name := c.a, fmt.Sprintf("many-%d", i)
@@ -107,7 +108,7 @@ func (c *crowd) stream(ctx context.Context, name, replica string, report *fencin
 	return err
 }
 
-// agree waits until all have been shown one list of so many.
+// agree waits until all agents have received one list of n members.
 func (c *crowd) agree(t *testing.T, n int) {
 	t.Helper()
 	await(t, fmt.Sprintf("%d follow", n), func() bool {
@@ -121,7 +122,7 @@ func (c *crowd) agree(t *testing.T, n int) {
 	})
 }
 
-// asked counts what the replicas of these names have asked since then, by what it is; watches apart.
+// asked counts, by kind, what these replicas have requested since a moment, with watches separately.
 func asked(t *testing.T, p *controlplane.ControlPlane, since time.Time, replicas ...string) (requests, watches map[string]int) {
 	t.Helper()
 	requests, watches = map[string]int{}, map[string]int{}
@@ -142,7 +143,7 @@ func asked(t *testing.T, p *controlplane.ControlPlane, since time.Time, replicas
 	return requests, watches
 }
 
-// set starts two replicas that serve one group label, each under a token of its own pod.
+// set starts two replicas that serve one group label, each with a token of a separate pod.
 func (w *recoveryWorld) set(a *agents, host, prefix, settings string) (addresses, names []string) {
 	w.t.Helper()
 	for _, letter := range []string{"a", "b"} {
@@ -158,7 +159,7 @@ func (w *recoveryWorld) set(a *agents, host, prefix, settings string) (addresses
 	return addresses, names
 }
 
-// beats writes the status of all Nodes of the crowd, as kubelets do that have nothing to say.
+// beats writes the status of all Nodes of the crowd, like kubelets without news.
 func (c *crowd) beats(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
@@ -172,7 +173,7 @@ func (c *crowd) beats(t *testing.T) {
 	}
 }
 
-// amount reads a whole number of the environment.
+// amount returns a whole number from the environment.
 func amount(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	if text := os.Getenv(name); text != "" {
@@ -183,7 +184,7 @@ func amount(t *testing.T, name string, otherwise int) int {
 	return otherwise
 }
 
-// live lets time pass: kubelets write, and in the middle a Node joins each group while one of each is under maintenance.
+// live lets time pass. Kubelets write, and halfway a Node joins each group while one node of each is under maintenance.
 func (c *crowd) live(t *testing.T, ctx context.Context, w *recoveryWorld, length time.Duration, many int, replica string) {
 	t.Helper()
 	a := c.a
@@ -211,9 +212,10 @@ func (c *crowd) live(t *testing.T, ctx context.Context, w *recoveryWorld, length
 	}
 }
 
-// What two replicas ask of a real API server does not depend on how many agents follow them: two serve a group of three real agents, two
-// others one of many that only follow. Kubelets write meanwhile, a Node joins each group, and one of each is under maintenance for a
-// while. The agents ask for nothing at all.
+// The requests of two replicas to a real API server do not depend on the number of agents that follow them. Two
+// replicas serve a group of three real agents, and two others serve a group of many agents that only follow. Kubelets
+// write meanwhile, a Node joins each group, and one of each is under maintenance for a while. The agents themselves
+// send no requests.
 func TestRequestsOfTheControllerDoNotGrow(t *testing.T) {
 	length, many := 30*time.Second, amount(t, manyEnv, 20)
 	if text := os.Getenv(listHourEnv); text != "" {
@@ -259,7 +261,8 @@ func TestRequestsOfTheControllerDoNotGrow(t *testing.T) {
 	t.Logf("in %v two replicas asked for 3 agents: %v, watches %v", took, fewAsked, fewWatches)
 	t.Logf("in %v two replicas asked for %d agents: %v, watches %v; %d streams ended", took, many, manyAsked, manyWatches, c.ended)
 	for what := range manyAsked {
-		if fewAsked[what] == 0 { // how often depends on which of two replicas writes first, and is bounded below
+		// Their number depends on which of two replicas writes first, and is limited below.
+		if fewAsked[what] == 0 {
 			t.Errorf("for %d agents the controller asks for %q, and for 3 it does not", many, what)
 		}
 	}
@@ -275,7 +278,8 @@ func TestRequestsOfTheControllerDoNotGrow(t *testing.T) {
 				n += k
 			}
 		}
-		// One Node joins: three steps of the book (its report, its membership, a look that finds nothing to do), by either replica.
+		// When one Node joins, there are three steps of the book, which either replica may take: its report, its
+		// membership, and a check that finds nothing to do.
 		if n > 40 {
 			t.Errorf("%d requests for one Node that joins: %v", n, counts)
 		}

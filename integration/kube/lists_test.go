@@ -24,7 +24,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// followerConfig is an agent of a group whose list comes from fencing-controller.
+// followerConfig is the configuration of an agent whose list comes from fencing-controller.
 const followerConfig = `cluster: prod
 nodeName: %[1]s
 nodeGroup: %[2]s
@@ -38,7 +38,7 @@ api: {socket: %[3]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}
 `
 
-// listsManifest is what the controller's chart adds with members.enabled.
+// listsManifest returns what the controller's chart adds with members.enabled.
 func listsManifest(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/controller/chart/templates/members.yaml")
@@ -53,7 +53,7 @@ func listsManifest(t *testing.T) string {
 	return plain
 }
 
-// certificate writes one for a loopback address, which is its own CA.
+// certificate writes a self-signed certificate for a loopback address.
 func certificate(t *testing.T, dir, address string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -79,7 +79,7 @@ func certificate(t *testing.T, dir, address string) {
 	}
 }
 
-// follower makes the next Node of the group, with an agent that follows a replica.
+// follower creates the next Node of the group, with an agent that follows a replica.
 func (a *agents) follower(t *testing.T, replica string) *realAgent {
 	t.Helper()
 	a.made++
@@ -115,10 +115,10 @@ func (a *agents) follower(t *testing.T, replica string) *realAgent {
 	return r
 }
 
-// quietEnv is how long the quiet time lasts in which the controller is watched, such as 1h.
+// quietEnv names the variable with the length of the quiet time in which the controller is watched, such as 1h.
 const quietEnv = "FENCING_QUIET"
 
-// quiet waits.
+// quiet waits for the quiet time.
 func (a *agents) quiet(t *testing.T) {
 	t.Helper()
 	d := 20 * time.Second
@@ -134,7 +134,7 @@ func (a *agents) quiet(t *testing.T) {
 	t.Logf("a quiet time of %v", d)
 }
 
-// askedByController counts what all replicas have asked since then. Watches end and begin again by themselves.
+// askedByController counts what all replicas have requested since a moment. Watches end and begin again by themselves.
 func (a *agents) askedByController(t *testing.T, since time.Time) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -152,7 +152,7 @@ func (a *agents) askedByController(t *testing.T, since time.Time) map[string]int
 	return out
 }
 
-// lead runs two replicas that agents of the group can follow, at these addresses.
+// lead runs two replicas that agents of the group can follow, at the returned addresses.
 func (a *agents) lead(t *testing.T, w *recoveryWorld, settings string) (addresses []string, kills []func()) {
 	t.Helper()
 	apply(t, a.plane, listsManifest(t))
@@ -167,8 +167,8 @@ func (a *agents) lead(t *testing.T, w *recoveryWorld, settings string) (addresse
 	return addresses, kills
 }
 
-// Agents that follow fencing-controller found their group, take in a node, go under maintenance, and outlive both replicas, without
-// one request to the API server; and what the replicas ask in a quiet time does not depend on the agents.
+// Agents that follow fencing-controller found their group, accept a node, enter maintenance, and outlive both replicas,
+// without one request to the API server. The requests of the replicas in a quiet time do not depend on the agents.
 func TestAgentsFollowTheController(t *testing.T) {
 	w := newRecoveryWorld(t)
 	a := newGroup(t, deploy(t), "listed", checkOften)
@@ -191,7 +191,7 @@ func TestAgentsFollowTheController(t *testing.T) {
 	}
 	a.settled(t, 4)
 
-	// A quiet time.
+	// This is a quiet time.
 	count := func() map[string]int { return a.askedByController(t, began) }
 	before, verdicts := count(), a.verdicts(t)
 	a.quiet(t)
@@ -208,7 +208,7 @@ func TestAgentsFollowTheController(t *testing.T) {
 	}
 	last := a.group[3]
 	last.kill()
-	last.start(t) // with nobody to follow
+	last.start(t) // it has no replica to follow
 	a.settled(t, 4)
 	for _, r := range a.group[:3] {
 		if s, ok := r.status(); !ok || s.Verdict.Permission != verdicts[r.node].Verdict.Permission {

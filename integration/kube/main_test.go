@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	// binaryEnv names the control plane's program, where it is not the one of make test-kube.
+	// binaryEnv names the variable with the control plane's program, if it is not the one of make test-kube.
 	binaryEnv = "FENCING_KUBETEST"
-	// patience bounds the waits of these tests. It is much longer than anything takes, for
-	// the sake of busy machines.
+	// patience bounds the waits of these tests. It is much longer than anything takes, because machines may be busy.
 	patience = 3 * time.Minute
 )
 
@@ -53,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// kubetest is the control plane's program.
+// kubetest returns the path of the control plane's program.
 func kubetest() (string, error) {
 	path := os.Getenv(binaryEnv)
 	if path == "" {
@@ -85,14 +84,14 @@ func startShared() {
 	fmt.Printf("control plane ready after %v\n", time.Since(began).Round(100*time.Millisecond))
 }
 
-// plane is the control plane that all tests share, with its API server up.
+// plane returns the control plane that all tests share, with its API server running.
 func plane(t *testing.T) *controlplane.ControlPlane {
 	t.Helper()
 	shared.start.Do(startShared)
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	t.Cleanup(func() { // for the next test, whatever became of this one
+	t.Cleanup(func() { // for the next test, whatever this one did
 		if err := errors.Join(shared.plane.ThawEtcd(), shared.plane.ThawServer()); err != nil {
 			t.Error(err)
 		}
@@ -111,7 +110,7 @@ func serverUp(t *testing.T, p *controlplane.ControlPlane) {
 	}
 }
 
-// newProxy is a proxy for the time of the test.
+// newProxy returns a proxy that exists until the test ends.
 func newProxy(t *testing.T, p *controlplane.ControlPlane) *controlplane.Proxy {
 	t.Helper()
 	x, err := controlplane.NewProxy(p)

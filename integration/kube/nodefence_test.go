@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The API server takes the CustomResourceDefinition and the policy, and a NodeFence that a person makes.
+// The API server accepts the CustomResourceDefinition and the policy, and a NodeFence that a person creates.
 func TestNodeFenceManifest(t *testing.T) {
 	newRecoveryWorld(t)
 	p := plane(t)
@@ -18,8 +18,8 @@ func TestNodeFenceManifest(t *testing.T) {
 	apply(t, p, `{"apiVersion": "fencing-agent.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-fence-rec-1"}, "spec": {"nodeName": "rec-1", "step": "power_management"}}`)
 }
 
-// With a CustomResourceDefinition that lacks a field the controller says so before any node fails, and goes on when the
-// manifest of its version was applied.
+// If the CustomResourceDefinition lacks a field, the controller reports that before any node fails, and continues when
+// the manifest of its version was applied.
 func TestNodeFencesOfAnOlderSchema(t *testing.T) {
 	w := newFenceWorld(t, "poll_interval=1\nbegin_by=remediation")
 	text, err := os.ReadFile("../../deploy/controller/nodefence.yaml")

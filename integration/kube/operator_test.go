@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// The definitions of the Prometheus operator's resources, from the operator's own module:
-// nothing is compiled of it, so that no go.mod requires it.
+// These are the definitions of the Prometheus operator's resources, from the operator's own module. None of it is
+// compiled, so that no go.mod requires it.
 const (
 	operator    = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 	operatorSum = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
@@ -21,15 +21,14 @@ const (
 	operatorAPI = "monitoring.coreos.com"
 )
 
-// operatorKinds are those that the chart makes.
+// operatorKinds lists the kinds that the chart creates.
 var operatorKinds = []string{"servicemonitors", "podmonitors", "prometheusrules"}
 
-// installOperatorTypes lets the server know the resources of the Prometheus operator, with
-// their schemas.
+// installOperatorTypes makes the resources of the Prometheus operator known to the server, with their schemas.
 func installOperatorTypes(t *testing.T, p *controlplane.ControlPlane) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", operator)
-	cmd.Dir = t.TempDir() // no module's requirements matter
+	cmd.Dir = t.TempDir() // so that no module's requirements matter
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -55,8 +54,7 @@ func installOperatorTypes(t *testing.T, p *controlplane.ControlPlane) {
 	}
 }
 
-// What the manifests make for the Prometheus operator passes its schemas, in which a misspelt
-// field does not.
+// The manifests for the Prometheus operator pass its schemas, which refuse a misspelt field.
 func TestOperatorManifestsPassTheServer(t *testing.T) {
 	p := plane(t)
 	installOperatorTypes(t, p)

@@ -29,16 +29,15 @@ const (
 	disable        = "node-manager.deckhouse.io/fencing-disable"
 )
 
-// agentUser is a service account of its own for one test, so that its requests can be told
-// from others'.
+// agentUser is a separate service account for one test, so that its requests can be recognized.
 type agentUser struct {
 	plane *controlplane.ControlPlane
 	admin *kubernetes.Clientset
-	name  string // as the audit log has it
+	name  string // its name in the audit log
 	token string
 }
 
-// newAgentUser makes a service account with these rights on nodes; none: no rights at all.
+// newAgentUser creates a service account with these rights on nodes; none: no rights at all.
 func newAgentUser(t *testing.T, p *controlplane.ControlPlane, account string, verbs ...string) *agentUser {
 	t.Helper()
 	u := &agentUser{plane: p, admin: client(t, p.Admin()), name: "system:serviceaccount:" + agentNamespace + ":" + account}
@@ -80,8 +79,8 @@ func (u *agentUser) grant(t *testing.T, account string, verbs ...string) {
 	}
 }
 
-// count is how many requests of this verb about nodes the server has answered with the code;
-// 0 is any code.
+// count returns the number of requests with this verb about nodes that the server has answered with the code; 0 means
+// any code.
 func (u *agentUser) count(t *testing.T, verb string, code int) int {
 	t.Helper()
 	requests, err := u.plane.Requests(func(r controlplane.Request) bool {
@@ -93,7 +92,7 @@ func (u *agentUser) count(t *testing.T, verb string, code int) int {
 	return len(requests)
 }
 
-// followed is the state of one Node as a watcher has told it last.
+// followed is the state of one Node as last reported by a watcher.
 type followed struct {
 	mu    sync.Mutex
 	state ownnode.State
@@ -109,7 +108,7 @@ func (f *followed) signals() ownnode.Signals {
 	return ownnode.Rules{Disable: []string{disable}}.Judge(f.get())
 }
 
-// follow runs a watcher of the Node through the address until the test ends.
+// follow runs a watcher of the Node, through the address, until the test ends.
 func (u *agentUser) follow(t *testing.T, address, node string) *followed {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -146,13 +145,13 @@ func (u *agentUser) follow(t *testing.T, address, node string) *followed {
 	return f
 }
 
-// newNode makes a Node, which is deleted at the end.
+// newNode creates a Node, which is deleted at the end.
 func newNode(t *testing.T, admin *kubernetes.Clientset, node *core.Node) {
 	t.Helper()
 	if _, err := admin.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // a test that deletes its Node makes this one fail
+	t.Cleanup(func() { // a test that deletes its Node makes this fail
 		_ = admin.CoreV1().Nodes().Delete(context.Background(), node.Name, meta.DeleteOptions{})
 	})
 }
@@ -175,7 +174,7 @@ func annotate(key string, present bool) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value)
 }
 
-// What disarms, from a real Node's life; and all of it is one list and one watch.
+// A real Node goes through everything that disarms an agent, and all of it takes one list and one watch.
 func TestOwnNodeDisarms(t *testing.T) {
 	p := plane(t)
 	u := newAgentUser(t, p, "life", "list", "watch")
@@ -207,7 +206,7 @@ func TestOwnNodeDisarms(t *testing.T) {
 	}
 }
 
-// A connection that breaks costs a watch, not a list, and nothing is missed.
+// A broken connection costs a watch and no list, and nothing is missed.
 func TestOwnNodeWatchIsResumed(t *testing.T) {
 	p := plane(t)
 	x := newProxy(t, p)
@@ -239,7 +238,8 @@ func TestOwnNodeWatchExpires(t *testing.T) {
 	await(t, "it is watched", func() bool { return u.count(t, "watch", 0) == 1 })
 	x.Refuse()
 	u.patch(t, "gone-1", annotate(disable, true))
-	u.patch(t, "gone-1", annotate("example.com/other", true)) // so that the version of the first is none of the present
+	// Then the first version is none of the present ones.
+	u.patch(t, "gone-1", annotate("example.com/other", true))
 	if _, err := p.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestOwnNodeWatchExpires(t *testing.T) {
 	await(t, "it is watched again", func() bool { return f.signals() == ownnode.Signals{} })
 }
 
-// Servers that end in order and come back make neither a storm nor a gap.
+// When servers end in order and come back, there is neither a storm of requests nor a gap.
 func TestOwnNodeOverRestarts(t *testing.T) {
 	p := plane(t)
 	u := newAgentUser(t, p, "restart", "list", "watch")
@@ -290,7 +290,7 @@ func TestOwnNodeOverRestarts(t *testing.T) {
 	}
 }
 
-// An agent without rights knows nothing, asks rarely, and needs no restart when it gets them.
+// An agent without rights knows nothing, asks rarely, and needs no restart when it gets the rights.
 func TestOwnNodeWithoutRights(t *testing.T) {
 	p := plane(t)
 	u := newAgentUser(t, p, "denied")
@@ -328,8 +328,8 @@ func TestOwnNodeThrottled(t *testing.T) {
 	await(t, "the Node is known when the throttling ends", func() bool { return f.get().Known })
 }
 
-// throttle gives the user a priority level without room for a second request, and takes the
-// room for one, which the server leaves to every level.
+// throttle gives the user a priority level without room for a second request, and occupies the room for one, which the
+// server grants to every level.
 func throttle(t *testing.T, u *agentUser) (end func()) {
 	t.Helper()
 	levels, schemas := u.admin.FlowcontrolV1().PriorityLevelConfigurations(), u.admin.FlowcontrolV1().FlowSchemas()
@@ -371,13 +371,14 @@ func throttle(t *testing.T, u *agentUser) (end func()) {
 	}
 	t.Cleanup(end)
 	as := client(t, u.plane.As(u.token)).CoreV1().RESTClient()
-	await(t, "the server throttles the user", func() bool { // it takes up new levels a little later
+	// The server adopts new levels a little later.
+	await(t, "the server throttles the user", func() bool {
 		return apierrors.IsTooManyRequests(as.Get().Resource("nodes").MaxRetries(0).Do(t.Context()).Error())
 	})
 	return end
 }
 
-// occupy keeps a request of the user running: it creates an object and never says which.
+// occupy keeps a request of the user open: it begins to create an object and never sends it.
 func (u *agentUser) occupy(t *testing.T) (end func()) {
 	t.Helper()
 	c, err := rest.HTTPClientFor(u.plane.As(u.token))
@@ -388,7 +389,7 @@ func (u *agentUser) occupy(t *testing.T) (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil { // the server ends it after a minute
+		for ctx.Err() == nil { // the server ends the request after a minute
 			body, never := io.Pipe()
 			stop := context.AfterFunc(ctx, func() { never.Close() })
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.plane.URL()+"/api/v1/nodes", body)

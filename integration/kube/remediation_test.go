@@ -20,15 +20,15 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// fenceWorld is a recoveryWorld whose rec-4 has one supply, with executors that are this test.
+// fenceWorld is a recoveryWorld whose rec-4 has one power supply. The test plays the executors.
 type fenceWorld struct {
 	*recoveryWorld
 
 	dynamic dynamic.Interface
 	lock    sync.Mutex
-	on      bool     // the supply
-	cut     bool     // the port to its storage
-	ran     []string // methods
+	on      bool     // state of the power supply
+	cut     bool     // state of the port to its storage: cut off
+	ran     []string // methods that were run
 }
 
 var (
@@ -41,7 +41,7 @@ func newFenceWorld(t *testing.T, cluster string) *fenceWorld {
 	return newFenceWorldOf(t, cluster, "rec-4")
 }
 
-// newFenceWorldOf is one in which another node has the supply.
+// newFenceWorldOf returns a world in which another node has the power supply.
 func newFenceWorldOf(t *testing.T, cluster, node string) *fenceWorld {
 	t.Helper()
 	w := &fenceWorld{recoveryWorld: newRecoveryWorld(t), on: true}
@@ -76,7 +76,7 @@ func newFenceWorldOf(t *testing.T, cluster, node string) *fenceWorld {
 	return w
 }
 
-// settings are ConfigMaps of fencing by devices, each with one file.
+// settings creates ConfigMaps for fencing by devices, each with one file.
 func (w *fenceWorld) settings(files map[string][2]string) {
 	w.t.Helper()
 	for name, data := range files {
@@ -92,7 +92,8 @@ func (w *fenceWorld) settings(files map[string][2]string) {
 	}
 }
 
-// execute does what the kubelet and kube-controller-manager do for a Job, and its executor with the supply.
+// execute does what the kubelet and kube-controller-manager do for a Job, and what its executor does to the power
+// supply.
 func (w *fenceWorld) execute(ctx context.Context) {
 	jobs, err := w.admin.BatchV1().Jobs(controllerSpace).List(ctx, meta.ListOptions{})
 	if err != nil {
@@ -133,7 +134,7 @@ func (w *fenceWorld) execute(ctx context.Context) {
 	}
 }
 
-// end writes how a Job has ended, and what its executor has said.
+// end writes how a Job has ended, and the output of its executor.
 func (w *fenceWorld) end(ctx context.Context, j *batch.Job, ok bool, word string) error {
 	yes := true
 	p := &core.Pod{ObjectMeta: meta.ObjectMeta{
@@ -175,7 +176,8 @@ func (w *fenceWorld) power() bool {
 	return w.on
 }
 
-// condition is the status of one, as who made the remediation sees it; empty if the remediation is gone.
+// condition returns the status of a condition as the creator of the remediation sees it; empty if the remediation is
+// gone.
 func (w *fenceWorld) condition(name, kind string) string {
 	m, err := w.dynamic.Resource(remediations).Namespace(controllerSpace).Get(w.t.Context(), name, meta.GetOptions{})
 	if err != nil {
@@ -201,8 +203,8 @@ func (w *fenceWorld) fenced() bool {
 
 const fenceSettings = "dryRun: false\nreplicas: {pause: 0s}\nnodeFence: {enabled: true, image: executor}\n"
 
-// A client written from medik8s' contract drives a remediation to its end: it makes the object, waits for Succeeded, and
-// deletes it when the Node is Ready.
+// A client that was written from medik8s' contract drives a remediation to its end: it creates the object, waits for
+// Succeeded, and deletes the object when the Node is Ready.
 func TestRemediationByItsContract(t *testing.T) {
 	w := newFenceWorld(t, "begin_by=remediation\nsettle=1\npoll_interval=1")
 	w.kubelets("rec-1", "rec-2", "rec-3")
@@ -221,7 +223,7 @@ func TestRemediationByItsContract(t *testing.T) {
 		return w.condition("rec-4-x", "Processing") == "True" || w.condition("rec-4-x", "Succeeded") == "True"
 	})
 	await(t, "it has succeeded", func() bool { return w.condition("rec-4-x", "Succeeded") == "True" })
-	t.Logf("wish to the proof: %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("from the wish to the proof: %v", time.Since(began).Round(time.Millisecond))
 	await(t, "the power is on again", w.power)
 	w.boots(nextID)
 	w.kubelets("rec-4")
@@ -238,7 +240,7 @@ func TestRemediationByItsContract(t *testing.T) {
 	}
 }
 
-// ready is what the kubelet writes when it is back.
+// ready writes what the kubelet writes when it is back.
 func (w *fenceWorld) ready() {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"lastTransitionTime":%q}]}}`, core.NodeReady, core.ConditionTrue, time.Now().UTC().Format(time.RFC3339))

@@ -20,17 +20,18 @@ type right struct{ verb, resource string }
 
 func (r right) String() string { return r.verb + " " + r.resource }
 
-// need is what an agent cannot do without a right.
+// need describes what an agent cannot do without a right.
 type need struct {
-	what    string
-	provoke func(t *testing.T, a *agents, r *realAgent) // a reason to do it; nil: there always is one
+	what string
+	// provoke gives the agent a reason to use the right; nil: there always is one.
+	provoke func(t *testing.T, a *agents, r *realAgent)
 	done    func(t *testing.T, a *agents, r *realAgent) bool
 }
 
 var needs = map[right]need{
 	{"list", "nodes"}:    {"find its members", nil, works},
 	{"watch", "nodes"}:   {"see that maintenance begins", beginMaintenance, inMaintenance},
-	{"patch", "nodes"}:   {"say which address it has", nil, saysItsAddress},
+	{"patch", "nodes"}:   {"announce its address", nil, saysItsAddress},
 	{"create", "events"}: {"report maintenance", maintenance, reports},
 }
 
@@ -78,14 +79,15 @@ func reports(t *testing.T, a *agents, r *realAgent) bool {
 		t.Fatal(err)
 	}
 	for i := range all.Items {
-		if e := &all.Items[i]; e.Reason == "DryRun" && strings.Contains(e.Message, "would be disarmed") { // these agents arm nothing
+		// These agents arm nothing.
+		if e := &all.Items[i]; e.Reason == "DryRun" && strings.Contains(e.Message, "would be disarmed") {
 			return true
 		}
 	}
 	return false
 }
 
-// rules are the rules of one role of the agents, and how to replace them.
+// rules contains the rules of one role of the agents, and a way to replace them.
 type rules struct {
 	where   string
 	space   string // empty: cluster-wide
@@ -93,7 +95,7 @@ type rules struct {
 	replace func(t *testing.T, with []rbac.PolicyRule)
 }
 
-// roles are all roles that the manifests bind to the agents' service account.
+// roles returns all roles that the manifests bind to the agents' service account.
 func (d *deployment) roles(t *testing.T) []rules {
 	t.Helper()
 	mine := func(subjects []rbac.Subject) bool {
@@ -146,7 +148,7 @@ func (d *deployment) roles(t *testing.T) []rules {
 	return all
 }
 
-// without are the rules but for one right.
+// without returns the rules except for one right.
 func without(from []rbac.PolicyRule, x right) []rbac.PolicyRule {
 	var out []rbac.PolicyRule
 	for _, r := range from {
@@ -161,7 +163,7 @@ func without(from []rbac.PolicyRule, x right) []rbac.PolicyRule {
 	return out
 }
 
-// takesEffect waits until the server applies a changed role: it learns of it a little later.
+// takesEffect waits until the server applies a changed role, of which it learns a little later.
 func takesEffect(t *testing.T, admin *kubernetes.Clientset, user string, allowed bool, of authorization.ResourceAttributes) {
 	t.Helper()
 	review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{User: user, ResourceAttributes: &of}}
@@ -174,8 +176,8 @@ func takesEffect(t *testing.T, admin *kubernetes.Clientset, user string, allowed
 	})
 }
 
-// Each right that the manifests grant is needed by a whole agent: without it the server denies
-// a request and something is missing; with it again that is there, without a restart.
+// A whole agent needs each right that the manifests grant. Without a right the server denies a request and something is
+// missing; with the right that appears, without a restart.
 func TestEachGrantedRightIsNeeded(t *testing.T) {
 	d := deploy(t)
 	tried := 0
@@ -186,7 +188,7 @@ func TestEachGrantedRightIsNeeded(t *testing.T) {
 					x := right{verb, resource}
 					need, ok := needs[x]
 					if !ok {
-						t.Errorf("%s grants %v, and no test knows what for", role.where, x)
+						t.Errorf("%s grants %v, and no test knows why", role.where, x)
 						continue
 					}
 					tried++
@@ -200,7 +202,7 @@ func TestEachGrantedRightIsNeeded(t *testing.T) {
 	}
 }
 
-// lacking runs an agent, a group of its own, without the right and then with it.
+// lacking runs an agent in a separate group, first without the right and then with it.
 func lacking(t *testing.T, d *deployment, role rules, x right, n need) {
 	a := newGroup(t, d, "no-"+x.verb+"-"+x.resource, defaultCheck)
 	denied := func() int {
@@ -222,7 +224,8 @@ func lacking(t *testing.T, d *deployment, role rules, x right, n need) {
 	const user = "system:serviceaccount:" + deployedSpace + ":" + deployedName
 	of := authorization.ResourceAttributes{Verb: x.verb, Resource: x.resource, Namespace: role.space}
 	takesEffect(t, a.admin, user, false, of)
-	r := a.join(t, "192.0.2.1") // so that the agent has to say its address
+	// The agent must therefore announce its address.
+	r := a.join(t, "192.0.2.1")
 	r.start(t)
 	await(t, "a request is denied", func() bool { return denied() > 0 })
 	before := denied()

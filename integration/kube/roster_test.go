@@ -14,12 +14,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// A large group is read completely: exactly and in pages, and at once from the server's
-// cache, which sees a change soon after.
+// A large group is read completely: exactly, in pages, and at once from the server's cache, which contains a change
+// soon after.
 func TestRosterOfALargeGroup(t *testing.T) {
 	p := plane(t)
 	u := newAgentUser(t, p, "roster", "list")
-	const members = 600 // more than a page
+	const members = 600 // more than fit on a page
 	for i := range members + 3 {
 		n := plainNode(fmt.Sprintf("large-%d", i))
 		n.Labels = map[string]string{groupLabel: "large"}
@@ -61,7 +61,7 @@ func TestRosterOfALargeGroup(t *testing.T) {
 	if exact, err = s.Read(t.Context(), false); err != nil || len(exact) != members-1 {
 		t.Errorf("%d nodes after a deletion, error %v, want %d: an exact read is never behind", len(exact), err, members-1)
 	}
-	await(t, "the server's cache shows the deletion", func() bool {
+	await(t, "the server's cache contains the deletion", func() bool {
 		cached, err := s.Read(t.Context(), true)
 		return err == nil && len(cached) == members-1
 	})

@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// scaleEnv turns the long measurement on, and says how large: Nodes, dead ones, pods of each, as 500,50,40.
+	// scaleEnv names the variable that enables the long measurement, with its size: Nodes, dead ones, pods of each,
+	// such as 500,50,40.
 	scaleEnv = "FENCING_SCALE"
-	// scaleEvictions is how many pods a second the test evicts in the place of kube-controller-manager, which does 6 to 17.
+	// scaleEvictions is the number of pods a second that the test evicts in place of kube-controller-manager, which
+	// evicts 6 to 17.
 	scaleEvictions = 15
 	scaleWorkers   = 16
 	scaleLabel     = "scale/dead"
@@ -31,12 +33,12 @@ const (
 type scaleWorld struct {
 	*recoveryWorld
 	nodes, dead, pods int
-	gone              map[string]bool // dead nodes whose taint was seen
+	gone              map[string]bool // dead nodes whose taint the test has seen
 }
 
 func scaleName(i int) string { return fmt.Sprintf("scale-%03d", i) }
 
-// each does one thing for all numbers below n, some at a time.
+// each calls do for all numbers below n, several at a time.
 func each(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -54,8 +56,8 @@ func each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// populate makes Nodes, Leases and pods. The first ones are dead: Ready is Unknown, and their Leases have
-// run out.
+// populate creates Nodes, Leases and pods. The first Nodes are dead: their Ready is Unknown, and their Leases have
+// expired.
 func (w *scaleWorld) populate() {
 	w.t.Helper()
 	w.account("default")
@@ -103,7 +105,7 @@ func (w *scaleWorld) populate() {
 	})
 }
 
-// heartbeats renew the Leases of the living until the test ends, each every ten seconds, as kubelets do.
+// heartbeats renews the Leases of the living Nodes until the test ends, each every ten seconds, as kubelets do.
 func (w *scaleWorld) heartbeats() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
@@ -125,7 +127,8 @@ func (w *scaleWorld) heartbeats() {
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// tell has the agents of all living Nodes name all deaths, each after a random part of 10 ms for each of them.
+// tell makes the agents of all living Nodes report all deaths. The reports are spread at random, over 10 ms for each
+// agent.
 func (w *scaleWorld) tell() {
 	var wg sync.WaitGroup
 	for i := w.dead; i < w.nodes; i++ {
@@ -146,7 +149,7 @@ func (w *scaleWorld) tell() {
 	wg.Wait()
 }
 
-// evict deletes the pods of tainted Nodes gracefully, in the order of the taints, until the test ends.
+// evict gracefully deletes the pods of tainted Nodes, in the order of the taints, until the test ends.
 func (w *scaleWorld) evict(tainted <-chan string) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
@@ -172,7 +175,7 @@ func (w *scaleWorld) evict(tainted <-chan string) {
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// taints looks for new ones.
+// taints looks for new taints.
 func (w *scaleWorld) taints(tainted chan<- string) {
 	list, err := w.admin.CoreV1().Nodes().List(w.t.Context(), meta.ListOptions{LabelSelector: scaleLabel, ResourceVersion: "0"})
 	w.must(err)
@@ -187,26 +190,26 @@ func (w *scaleWorld) taints(tainted chan<- string) {
 	}
 }
 
-// left is how many pods the dead Nodes have.
+// left returns the number of pods that the dead Nodes have.
 func (w *scaleWorld) left() int {
 	list, err := w.admin.CoreV1().Pods("default").List(w.t.Context(), meta.ListOptions{LabelSelector: scaleLabel, ResourceVersion: "0"})
 	w.must(err)
 	return len(list.Items)
 }
 
-// Many Nodes dead at once: time, requests, memory. Two replicas as processes and a real API server;
-// the test is kubelets, agents and the eviction by taint.
+// This test measures time, requests and memory when many Nodes are dead at once. It uses two replicas as processes and
+// a real API server, and plays kubelets, agents and the eviction by taint.
 func TestControllerAtScale(t *testing.T) {
 	if os.Getenv(scaleEnv) == "" {
 		t.Skip("takes many minutes: set " + scaleEnv + "=500,50,40")
 	}
 	w := &scaleWorld{recoveryWorld: newRecoveryWorld(t), gone: map[string]bool{}}
 	if n, err := fmt.Sscanf(os.Getenv(scaleEnv), "%d,%d,%d", &w.nodes, &w.dead, &w.pods); n != 3 || err != nil {
-		t.Fatalf("%s=%q: say it as Nodes,dead,pods of each, such as 500,50,40", scaleEnv, os.Getenv(scaleEnv))
+		t.Fatalf("%s=%q: set it to Nodes,dead,pods of each, such as 500,50,40", scaleEnv, os.Getenv(scaleEnv))
 	}
 	began := time.Now()
 	w.populate()
-	t.Logf("%d Nodes and %d pods are made after %v", w.nodes, w.nodes*w.pods, time.Since(began).Round(time.Second))
+	t.Logf("%d Nodes and %d pods are created after %v", w.nodes, w.nodes*w.pods, time.Since(began).Round(time.Second))
 	w.heartbeats()
 	for _, name := range []string{"scale-a", "scale-b"} {
 		w.replicaPod(name)
@@ -214,7 +217,7 @@ func TestControllerAtScale(t *testing.T) {
 	for _, name := range []string{"scale-a", "scale-b"} {
 		w.replica(name, "dryRun: false\n")
 	}
-	quiet := time.NewTimer(15 * time.Second) // a round of heartbeats
+	quiet := time.NewTimer(15 * time.Second) // one round of heartbeats
 	<-quiet.C
 	idle := w.memory()
 	tainted := make(chan string, w.dead)
@@ -237,7 +240,7 @@ func TestControllerAtScale(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("all agents have told after %v; first taint %v, last %v; last pod gone %v", (<-told).Round(100*time.Millisecond),
+	t.Logf("all agents have reported after %v; first taint %v, last %v; last pod gone %v", (<-told).Round(100*time.Millisecond),
 		first.Round(100*time.Millisecond), last.Round(100*time.Millisecond), took.Round(100*time.Millisecond))
 	t.Logf("memory of the replicas: %s before, %s at most", idle, w.memory())
 	w.requests(began, took)
@@ -246,7 +249,7 @@ func TestControllerAtScale(t *testing.T) {
 	}
 }
 
-// memory is the largest resident set of each replica so far.
+// memory returns the largest resident set of each replica so far.
 func (w *scaleWorld) memory() string {
 	var out []string
 	for _, pid := range w.pids {
@@ -259,7 +262,7 @@ func (w *scaleWorld) memory() string {
 	return strings.Join(out, ", ")
 }
 
-// requests logs what the replicas asked of the API server.
+// requests logs what the replicas have requested from the API server.
 func (w *scaleWorld) requests(since time.Time, during time.Duration) {
 	w.t.Helper()
 	list, err := w.plane.Requests(func(r controlplane.Request) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// sees has the agent of a Node say that rec-4's slot on the LUN goes on changing, or take it back.
+// sees makes the agent of a Node report that rec-4's slot on the LUN still changes, or withdraw that.
 func (w *fenceWorld) sees(node string, moves bool) {
 	w.t.Helper()
 	value := "null"
@@ -24,7 +24,7 @@ func (w *fenceWorld) sees(node string, moves bool) {
 	w.must(patchNode(w.admin, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, sightings.Annotation, value)))
 }
 
-// skipped is why the fencing of rec-4 waits, as its Events say.
+// skipped returns the reason in the Events why the fencing of rec-4 waits.
 func (w *fenceWorld) skipped() string {
 	list, err := w.admin.CoreV1().Events("default").List(w.t.Context(), meta.ListOptions{FieldSelector: "involvedObject.name=rec-4"})
 	w.must(err)
@@ -37,8 +37,8 @@ func (w *fenceWorld) skipped() string {
 	return out
 }
 
-// A node that is not Ready, and whose slot on the LUN goes on changing as two agents say, is not fenced, and an Event says
-// why. Once its boot is proven dead, its pods are taken off, and nothing is held up any more, whatever the two say.
+// A node is not Ready, and two agents report that its slot on the LUN still changes. It is not fenced, and an Event
+// says why. Once its boot is proven dead, its pods are evicted, and the two reports no longer delay anything.
 func TestSlotThatMovesHoldsFencingUp(t *testing.T) {
 	w := newFenceWorld(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0")
 	w.kubelets("rec-0", "rec-1", "rec-2", "rec-3")
@@ -55,12 +55,12 @@ func TestSlotThatMovesHoldsFencingUp(t *testing.T) {
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	w.tells("rec-1", true)
 	w.tells("rec-2", true)
-	await(t, "the recovery of what is proven goes on", func() bool { return strings.HasPrefix(w.taint(), "fenced-") })
-	await(t, "what is proven is held up by nobody", w.fenced)
+	await(t, "the recovery from the proven death continues", func() bool { return strings.HasPrefix(w.taint(), "fenced-") })
+	await(t, "nobody delays the recovery from a proven death", w.fenced)
 }
 
-// The same where the agent does not ask the API server, and tells a replica of the controller: the fencing by another one waits, until it
-// is taken back there.
+// In this test the agent does not ask the API server, and reports to a replica of the controller. The fencing by
+// another replica waits until the report is withdrawn there.
 func TestSlotThatMovesIsTold(t *testing.T) {
 	w := newFenceWorld(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0")
 	w.account("default")
@@ -87,7 +87,8 @@ func TestSlotThatMovesIsTold(t *testing.T) {
 		t.Fatalf("%v, %+v", err, m)
 	}
 	await(t, "what an earlier Node of that name has left is gone", func() bool { return !w.fenced() })
-	kill() // the next one has the word before it first sees that the node is not Ready
+	// The next replica has the report before it first sees that the node is not Ready.
+	kill()
 	w.unknown()
 	_, tell = replica("reads-sightings")
 	await(t, "an Event says why it waits", func() bool {

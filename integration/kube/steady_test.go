@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	// steadyEnv is how long the long look at a settled group lasts, such as 1h.
+	// steadyEnv names the variable with the length of the long measurement of a settled group, such as 1h.
 	steadyEnv = "FENCING_STEADY"
 	// defaultCheck is the default of experimental.checkInterval.
 	defaultCheck = 5 * time.Minute
-	// kubeletPause is how often a kubelet writes the status of a Node that does not change.
+	// kubeletPause is the interval at which a kubelet writes the status of a Node that does not change.
 	kubeletPause = 5 * time.Minute
-	// probePause is the time between two looks whether the server is there, which the
-	// kubernetes tie-breaker takes while no tie is near.
+	// probePause is the time between two checks of the server by the kubernetes tie-breaker, while no tie is near.
 	probePause = time.Minute
-	// shortestWatch is the least time after which a server ends a watch by itself.
+	// shortestWatch is the shortest time after which a server ends a watch by itself.
 	shortestWatch = 30 * time.Minute
 )
 
-// traffic is how often which node's agent has asked what: verb and object, or path.
+// traffic counts the requests of each node's agent by kind: verb and object, or path.
 type traffic map[string]map[string]int
 
 func (c traffic) add(node, what string) {
@@ -41,7 +40,7 @@ func (c traffic) add(node, what string) {
 	c[node][what]++
 }
 
-// since returns what is more in c than before.
+// since returns the requests in c that are not in before.
 func (c traffic) since(before traffic) traffic {
 	out := traffic{}
 	for node, counts := range c {
@@ -66,7 +65,7 @@ func (c traffic) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// describe says what a request is for, as far as its costs go.
+// describe returns the kind of a request, as far as it matters for its cost.
 func describe(r controlplane.Request) string {
 	what := strings.TrimSpace(r.Verb + " " + r.Object.Resource)
 	switch {
@@ -85,7 +84,7 @@ func describe(r controlplane.Request) string {
 	return what
 }
 
-// requests counts what the agents have asked the server for, of all that it was ever asked.
+// requests counts all requests of the agents that the server has ever received.
 func (a *agents) requests(t *testing.T) traffic {
 	t.Helper()
 	all, err := a.plane.Requests(func(r controlplane.Request) bool { return a.member(r.User.Node()) })
@@ -95,7 +94,7 @@ func (a *agents) requests(t *testing.T) traffic {
 	count := traffic{}
 	for _, r := range all {
 		count.add(r.User.Node(), describe(r))
-		// A server that has just been restarted by another test denies what it has not read the roles for yet.
+		// A server that another test has just restarted denies requests whose roles it has not yet read.
 		if r.Response.Code == http.StatusForbidden && r.Object.Resource != "" && r.Received.After(a.began) {
 			t.Errorf("the role of the manifests forbids what the agent asks for: %v", r)
 		}
@@ -103,9 +102,8 @@ func (a *agents) requests(t *testing.T) traffic {
 	return count
 }
 
-// steady looks for so long at the traffic and the verdicts of a settled group: each agent
-// goes on with one watch, looks at the Nodes once in an interval, in the server's cache, and
-// asks for nothing else. So it is whatever the kubelets write meanwhile.
+// steady watches the traffic and the verdicts of a settled group for a while. Each agent keeps one watch, reads the
+// Nodes once in an interval, from the server's cache, and requests nothing else, whatever the kubelets write meanwhile.
 func (a *agents) steady(t *testing.T, duration time.Duration) {
 	await(t, "every agent watches its Node", func() bool {
 		count := a.requests(t)
@@ -137,11 +135,11 @@ func (a *agents) steady(t *testing.T, duration time.Duration) {
 	}
 }
 
-// bound holds the traffic of one agent to what the documentation promises.
+// bound compares the traffic of one agent with what the documentation promises.
 func (a *agents) bound(t *testing.T, node string, before, more map[string]int, took time.Duration) {
 	t.Helper()
-	// Never sooner than four fifths of an interval after the last one; and a machine that is
-	// busy makes them fewer, not more.
+	// A check comes no earlier than four fifths of an interval after the last one. On a busy machine there are fewer
+	// checks, and never more.
 	looks := int(took/(a.check*4/5)) + 1
 	least := int(took/(a.check*6/5)) / 2
 	if n := more["list nodes from the cache"]; n > looks || n < least {
@@ -159,7 +157,8 @@ func (a *agents) bound(t *testing.T, node string, before, more map[string]int, t
 	for what, n := range more {
 		switch {
 		case what == "list nodes from the cache", what == "watch own node", what == "get/readyz":
-		case what == "create events" && n == 1 && before[what] == 0: // of the start, a little late
+		// It belongs to the start, and is a little late.
+		case what == "create events" && n == 1 && before[what] == 0:
 		default:
 			t.Errorf("%s: %d times %s in steady state", node, n, what)
 		}
@@ -177,7 +176,7 @@ func (a *agents) heartbeat(t *testing.T) {
 	}
 }
 
-// tells compares what the agent's own metric counts with what the server saw.
+// tells compares the agent's own metric with the requests that the server received.
 func (a *agents) tells(t *testing.T, r *realAgent) {
 	t.Helper()
 	var own, server map[string]int
@@ -199,7 +198,7 @@ func (a *agents) tells(t *testing.T, r *realAgent) {
 	})
 }
 
-// counted is the agent's own count of its requests, by verb and resource.
+// counted returns the agent's own counts of its requests, by verb and resource.
 func (r *realAgent) counted(t *testing.T) map[string]int {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(r.http + "/metrics")
@@ -232,11 +231,11 @@ func (r *realAgent) counted(t *testing.T) map[string]int {
 	return count
 }
 
-// A long look at a group as it is by default.
+// This is the long measurement of a group with the defaults.
 func TestAgentsInSteadyState(t *testing.T) {
 	text := os.Getenv(steadyEnv)
 	if text == "" {
-		t.Skip("takes an hour: make test-kube KIND=hour")
+		t.Skip("this takes an hour: run make test-kube KIND=hour")
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {

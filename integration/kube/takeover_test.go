@@ -17,10 +17,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 )
 
-// takeovers is how often each takeover is measured.
+// takeovers is the number of measurements of each takeover.
 const takeovers = 5
 
-// pair runs two replicas that see each other's pods, and returns how to kill the one that comes first for rec-4.
+// pair runs two replicas that see each other's pods, and returns a function that kills the one that comes first for
+// rec-4.
 func (w *recoveryWorld) pair(run int) (killFirst func()) {
 	w.t.Helper()
 	names := []string{fmt.Sprintf("pair-%d-a", run), fmt.Sprintf("pair-%d-b", run)}
@@ -37,7 +38,8 @@ func (w *recoveryWorld) pair(run int) (killFirst func()) {
 	return killFirst
 }
 
-// replicaPod is what the Deployment would make. It stays listed, as the pod of a process that was killed does.
+// replicaPod creates the pod that the Deployment would create. It stays listed, like the pod of a process that was
+// killed.
 func (w *recoveryWorld) replicaPod(name string) {
 	w.t.Helper()
 	yes, no := true, false
@@ -58,8 +60,9 @@ func (w *recoveryWorld) replicaPod(name string) {
 	})
 }
 
-// How long a node waits when the replica that comes first for it is killed: as the node dies, and between the barrier
-// and the deletion. Beside it, how long a leader by Lease with client-go's defaults is missed.
+// This test measures how long a node waits when the replica that comes first for it is killed: as the node dies, or
+// between the barrier and the deletion. It also measures for how long there is no leader by Lease, with client-go's
+// defaults.
 func TestTakeover(t *testing.T) {
 	var early, late, leader []time.Duration
 	for run := range takeovers {
@@ -95,7 +98,7 @@ func TestTakeover(t *testing.T) {
 		})
 	}
 	t.Run("leaders", func(t *testing.T) {
-		var mu sync.Mutex // of leader
+		var mu sync.Mutex // guards leader
 		for run := range takeovers {
 			t.Run(fmt.Sprint(run), func(t *testing.T) {
 				t.Parallel()
@@ -107,9 +110,9 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	for what, list := range map[string][]time.Duration{
-		"killed as the node dies: the second agent's word to the taint": early,
-		"killed after the barrier: to the end of the pod":               late,
-		"a leader by Lease, killed: to the next leader":                 leader,
+		"killed as the node dies: from the second agent's report to the taint": early,
+		"killed after the barrier: to the end of the pod":                      late,
+		"a leader by Lease, killed: to the next leader":                        leader,
 	} {
 		if len(list) != takeovers {
 			t.Fatalf("%s: %d of %d were measured", what, len(list), takeovers)
@@ -118,14 +121,14 @@ func TestTakeover(t *testing.T) {
 		round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 		t.Logf("%s: median %v, least %v, most %v", what, round(list[takeovers/2]), round(list[0]), round(list[takeovers-1]))
 	}
-	// Another replica watches the Lease itself, from the end of its pause on: a quarter of 40 s, 4 % of that, and 1 s.
+	// Another replica also watches the Lease, after its pause: for a quarter of 40 s, 4 % of that, and 1 s.
 	const watch = 11400 * time.Millisecond
 	if early[takeovers/2] > watch+6*time.Second || late[takeovers/2] > 6*time.Second {
 		t.Errorf("another replica takes longer than its pause, its watch of the Lease and a moment: %v, %v", early, late)
 	}
 }
 
-// missedLeader is for how long there is no leader, by the defaults of client-go's users, after one was killed.
+// missedLeader returns how long there is no leader after one was killed, with client-go's defaults.
 func missedLeader(t *testing.T) time.Duration {
 	p := plane(t)
 	name := fmt.Sprintf("leader-%d", time.Now().UnixNano())
@@ -165,7 +168,7 @@ func missedLeader(t *testing.T) time.Duration {
 	kill := elect("first")
 	next()
 	elect("second")
-	// Somewhere between two renewals, as a crash would be.
+	// This moment is somewhere between two renewals, like a crash.
 	pause := time.NewTimer(time.Duration(2000+time.Now().UnixNano()%2000) * time.Millisecond)
 	<-pause.C
 	kill()

@@ -24,7 +24,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// teller is an agent that has nothing but its token.
+// teller is an agent that has only its token.
 func (w *recoveryWorld) teller(node string) string {
 	w.t.Helper()
 	p := w.pod("default", "teller-"+node, func(p *core.Pod) { p.Spec.NodeName = node })
@@ -35,10 +35,10 @@ func (w *recoveryWorld) teller(node string) string {
 	return t.Status.Token
 }
 
-// tellerBoot is the boot of the nodes whose agents tell.
+// tellerBoot is the boot of the nodes whose agents report.
 const tellerBoot = "f24bc581b3a34be3"
 
-// calling makes one call of a replica, as an agent without the API server does.
+// calling makes one call to a replica, like an agent without the API server.
 func calling(t *testing.T, ca, address, token string, call func(context.Context, fencingv1.FencingMembersClient) error) error {
 	t.Helper()
 	text, err := os.ReadFile(ca)
@@ -57,7 +57,7 @@ func calling(t *testing.T, ca, address, token string, call func(context.Context,
 	return call(ctx, fencingv1.NewFencingMembersClient(conn))
 }
 
-// tellTo tells one replica that rec-4 is dead, or takes it back.
+// tellTo reports to one replica that rec-4 is dead, or withdraws that.
 func tellTo(t *testing.T, ca, address, token string, at uint64, dead bool) error {
 	t.Helper()
 	r := &fencingv1.DeathsReport{Boot: tellerBoot, At: at}
@@ -70,8 +70,9 @@ func tellTo(t *testing.T, ca, address, token string, at uint64, dead bool) error
 	})
 }
 
-// Two agents without the API server tell a death, each to another replica; both replicas learn it, and the node is recovered. One agent
-// that takes it back puts it in dispute. The controller's account writes no other ConfigMap.
+// Two agents without the API server report a death, each to a different replica. Both replicas learn of it, and the
+// node is recovered. One agent that withdraws its report puts the death in dispute. The controller's account writes no
+// other ConfigMap.
 func TestDeathsAreToldToTheController(t *testing.T) {
 	w := newRecoveryWorld(t)
 	w.account("default")
@@ -88,24 +89,24 @@ func TestDeathsAreToldToTheController(t *testing.T) {
 		addresses, logs = append(addresses, address), append(logs, log)
 	}
 	one, two := w.teller("rec-1"), w.teller("rec-2")
-	await(t, "a replica takes what an agent tells", func() bool { return tellTo(t, ca, addresses[0], one, 1, true) == nil })
+	await(t, "a replica accepts an agent's report", func() bool { return tellTo(t, ca, addresses[0], one, 1, true) == nil })
 	for _, l := range logs {
-		await(t, "one is not believed", func() bool { return strings.Contains(read(l), `"phase":"unproven"`) })
+		await(t, "one report is not believed", func() bool { return strings.Contains(read(l), `"phase":"unproven"`) })
 	}
 	if err := tellTo(t, ca, addresses[1], one, 1, false); status.Code(err) != codes.Aborted {
-		t.Errorf("a late word: %v", err)
+		t.Errorf("a late report: %v", err)
 	}
 	if err := tellTo(t, ca, addresses[1], w.token, 2, true); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a token that is none of an agent: %v", err)
+		t.Errorf("a token that does not belong to an agent: %v", err)
 	}
-	// The Lease must not be renewed before it has run out, or the death is in dispute.
+	// The Lease must not be renewed before it has expired, or the death is in dispute.
 	w.renewed("rec-4", time.Now().Add(-time.Minute))
 	began := time.Now()
 	if err := tellTo(t, ca, addresses[1], two, 1, true); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the taint", func() bool { return w.taint() == "fenced-"+deadBoot })
-	t.Logf("told by the second agent until the taint: %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("from the second agent's report to the taint: %v", time.Since(began).Round(time.Millisecond))
 	await(t, "it is taken back", func() bool { return tellTo(t, ca, addresses[0], two, 2, false) == nil })
 	await(t, "it is in dispute", func() bool { return w.noted() == deadBoot })
 

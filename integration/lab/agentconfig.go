@@ -10,40 +10,40 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AgentConfig is the common configuration of the agents of one cluster. The file of a node follows from it: static
-// members, no Kubernetes, no watchdog.
+// AgentConfig is the common configuration of the agents of one cluster. The file of each node follows from it, with
+// static members, no Kubernetes and no watchdog.
 type AgentConfig struct {
-	Dir      string // own folder for configurations, sockets and caches; short, for the sockets' sake
+	Dir      string // folder for configurations, sockets and caches; its path must be short because of the sockets
 	Nodes    []string
 	Networks []string
 
-	// Address is the node's address on the network.
+	// Address returns the node's address on the network.
 	Address func(node, network string) netip.Addr
-	// ByAddress makes each agent look for its address, as if there were no interface with the network's name.
+	// ByAddress makes each agent find its interface by address, as if no interface had the network's name.
 	ByAddress bool
-	// LUN is the path by which the node sees the shared LUN; "" or nil: there is none.
+	// LUN returns the node's path to the shared LUN; "" or a nil function: there is none.
 	LUN func(node string) string
 
 	HTTP string // address of the HTTP listener; "": off
-	// Override replaces keys at the top level of each node's file, for the subject of a test.
+	// Override replaces keys at the top level of each node's file with those that a test needs.
 	Override map[string]any
-	// OwnLUN is merged over the section of the LUN in the file of one node; nil: nothing is.
+	// OwnLUN returns settings that are merged into the LUN's section in one node's file; nil: none.
 	OwnLUN func(node string) map[string]any
 }
 
-// ConfigPath is the file of the node.
+// ConfigPath returns the path of the node's configuration file.
 func (c *AgentConfig) ConfigPath(node string) string { return filepath.Join(c.Dir, node+".yaml") }
 
-// SocketPath is the gRPC socket of the node.
+// SocketPath returns the path of the node's gRPC socket.
 func (c *AgentConfig) SocketPath(node string) string { return filepath.Join(c.Dir, node+".sock") }
 
-// DisablePath is the disable file of the node.
+// DisablePath returns the path of the node's disable file.
 func (c *AgentConfig) DisablePath(node string) string { return filepath.Join(c.Dir, node+".disable") }
 
-// socketLimit is the length of sockaddr_un's path, without the closing zero.
+// socketLimit is the greatest length of a path in sockaddr_un, without the closing zero.
 const socketLimit = 107
 
-// Write writes the files of all nodes.
+// Write writes the configuration files of all nodes.
 func (c *AgentConfig) Write() error {
 	for _, node := range c.Nodes {
 		if path := c.SocketPath(node); len(path) > socketLimit {
@@ -70,8 +70,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		"systemNetworks": c.systemNetworks(node),
 		"reachability":   "any",
 		"quorum":         map[string]any{"tieBreak": "none"},
-		// No device is armed. The timeout still enters the time budget, which is what an
-		// observer measures the agents by.
+		// No device is armed. The timeout still enters the time budget, which an observer uses to judge the agents.
 		"watchdog": map[string]any{
 			"driver": "none", "timeout": "10s",
 			"disableFile": c.DisablePath(node),

@@ -17,24 +17,24 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Agents are real agents: in each node of a Lab one process of the agent's binary.
+// Agents runs one process of the agent's binary in each node of a Lab.
 type Agents struct {
 	lab    *Lab
 	cfg    AgentConfig
 	binary string
-	boots  *boots // nil: the agents run in the boot of this machine
+	boots  *boots // nil: the agents run in the boot of the host
 
-	launcher []string   // of agents with a simulated watchdog
-	dogs     *Watchdogs // nil: they have none
+	launcher []string   // for agents with a simulated watchdog
+	dogs     *Watchdogs // nil: the agents have no watchdogs
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards all fields below
 	processes map[string]*Process
-	killed    map[string]bool   // by Kill or Stop: no failure of the agent
-	programs  map[string]string // of nodes that run another one than binary
+	killed    map[string]bool   // ended by Kill or Stop, which is no failure of the agent
+	programs  map[string]string // for nodes that run another program than binary
 }
 
-// NewAgents writes the configurations and starts nothing. Nodes, networks and addresses
-// are the lab's. Close closes the lab too.
+// NewAgents writes the configurations and starts nothing. It uses the lab's nodes, networks and addresses. Close also
+// closes the lab.
 func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("lab: agent's program: %w", err)
@@ -46,8 +46,8 @@ func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}, programs: map[string]string{}}, nil
 }
 
-// Use gives a node another agent's program from its next start on, for example one of another version; empty: the
-// program of the others. Its agent must not be running.
+// Use makes a node run another program from its next start on, for example another version of the agent; empty: the
+// same program as the others. The node's agent must not be running.
 func (a *Agents) Use(node, binary string) error {
 	if _, err := os.Stat(cmp.Or(binary, a.binary)); err != nil {
 		return fmt.Errorf("lab: agent's program: %w", err)
@@ -59,7 +59,7 @@ func (a *Agents) Use(node, binary string) error {
 	return nil
 }
 
-// Lab is the lab below, for links, losses and one-way cuts.
+// Lab returns the lab in which the agents run, for links, losses and one-way cuts.
 func (a *Agents) Lab() *Lab { return a.lab }
 
 // Nodes lists the nodes.
@@ -68,7 +68,7 @@ func (a *Agents) Nodes() []string { return a.lab.Nodes() }
 // Networks lists the networks.
 func (a *Agents) Networks() []string { return a.lab.Networks() }
 
-// Process is the agent's process on the node; nil before its first start.
+// Process returns the agent's process on the node, or nil before its first start.
 func (a *Agents) Process(node string) *Process {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *Agents) Start(node string) error {
 	return nil
 }
 
-// Kill sends SIGKILL and waits for the end.
+// Kill sends SIGKILL and waits until the process has ended.
 func (a *Agents) Kill(node string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,11 +112,11 @@ func (a *Agents) Kill(node string) error {
 	return p.Kill()
 }
 
-// stopLimit limits a planned stop: a majority has to know of it, which a cut may prevent, and a process does not end
-// before its I/O on a LUN that hangs.
+// stopLimit limits a planned stop. A majority has to learn of the stop, which a cut can prevent, and a process cannot
+// end before its I/O on a LUN that hangs.
 const stopLimit = 30 * time.Second
 
-// Stop stops the agent as planned (SIGTERM) and waits for its end, which must be a clean one.
+// Stop stops the agent as planned (SIGTERM) and waits for its end. It returns an error unless the exit is clean.
 func (a *Agents) Stop(node string) error {
 	a.mu.Lock()
 	p := a.processes[node]
@@ -136,11 +136,11 @@ func (a *Agents) Stop(node string) error {
 	return nil
 }
 
-// Reboot looks like a reset to the others: the agent is killed and comes back in another boot of the kernel. It needs
-// Boots.
+// Reboot looks like a reset to the others: the agent is killed and starts again in another boot of the kernel. Call
+// Boots before.
 func (a *Agents) Reboot(node string) error {
 	if a.boots == nil {
-		return errors.New("lab: reboot: the agents run in the boot of this machine: see Boots")
+		return errors.New("lab: reboot: the agents run in the boot of this machine: call Boots before the first Start")
 	}
 	if err := a.Kill(node); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (a *Agents) Reboot(node string) error {
 	return a.Start(node)
 }
 
-// Boots gives every node a boot of its own, see ExecInBoot. It must be called before the first Start. launcher is a
-// program that calls ExecInBoot with the arguments that follow those given here.
+// Boots gives every node a separate boot, see ExecInBoot. Call it before the first Start. launcher is a program that
+// calls ExecInBoot; the arguments of ExecInBoot are added to the arguments given here.
 func (a *Agents) Boots(launcher ...string) error {
 	a.boots = &boots{dir: a.cfg.Dir, launcher: launcher}
 	for _, node := range a.Nodes() {
@@ -163,10 +163,10 @@ func (a *Agents) Boots(launcher ...string) error {
 	return nil
 }
 
-// DisablePath is the node's disable file.
+// DisablePath returns the path of the node's disable file.
 func (a *Agents) DisablePath(node string) string { return a.cfg.DisablePath(node) }
 
-// Exited returns how an agent ended if it was not killed.
+// Exited returns the error with which an agent ended, or nil if it runs or was ended by Kill or Stop.
 func (a *Agents) Exited(node string) error {
 	a.mu.Lock()
 	p, killed := a.processes[node], a.killed[node]
@@ -188,7 +188,7 @@ func (a *Agents) Exited(node string) error {
 	return fmt.Errorf("agent on node %s ended: %w\n%s", node, err, lastLines(a.lab.LogPath(node), 5))
 }
 
-// lastLines is the end of a log for an error message, indented.
+// lastLines returns the end of a log for an error message, indented.
 func lastLines(path string, n int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -205,7 +205,7 @@ func lastLines(path string, n int) string {
 	return strings.TrimRight(out.String(), "\n")
 }
 
-// CutNetworks cuts by nftables.
+// CutNetworks cuts the networks with nftables.
 func (a *Agents) CutNetworks(networks []string, groups ...[]string) error {
 	return a.lab.CutNetworks(networks, groups...)
 }
@@ -221,15 +221,15 @@ func (a *Agents) Dropped() (uint64, error) { return a.lab.Dropped() }
 // Status connects to the agent's socket.
 func (a *Agents) Status(node string) (*grpc.ClientConn, error) { return DialSocket(a.SocketPath(node)) }
 
-// SocketPath is the agent's socket, reachable from outside the node.
+// SocketPath returns the path of the agent's socket, which can be reached from outside the node.
 func (a *Agents) SocketPath(node string) string { return a.cfg.SocketPath(node) }
 
-// Describe lists what is real here.
+// Describe says which parts of the cluster are real.
 func (a *Agents) Describe() string {
 	return "each agent is a process in its own network namespace; nftables drops the packets"
 }
 
-// Hints shows the ways into a node.
+// Hints returns commands with which one can look into a node.
 func (a *Agents) Hints(node string) []string {
 	hints := []string{"tail -f " + a.lab.LogPath(node) + "   # its log"}
 	p := a.Process(node)

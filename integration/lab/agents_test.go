@@ -14,8 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// agentMain stands in for the agent: it reads the file as the agent does, checks that
-// it is where the file says, and answers on the socket.
+// agentMain is a substitute for the agent: it reads its file as the agent does, checks that it runs where the file
+// says, and answers on the socket.
 func agentMain(file string) int {
 	cfg, _, err := config.Load(file, os.Getenv)
 	if err == nil {
@@ -39,7 +39,7 @@ func agentMain(file string) int {
 	return 0
 }
 
-// checkPlace compares the interfaces of this namespace with the roster.
+// checkPlace compares the interfaces of this namespace with the list of members.
 func checkPlace(cfg *config.Config) error {
 	for _, m := range cfg.Members.Static {
 		if m.Name != cfg.NodeName {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID is where the kernel names its boot.
+// bootID is the file in which the kernel publishes the identifier of its boot.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// boots are the boots of the nodes: a file for each that stands in for the kernel's.
+// boots contains, for each node, a file that replaces the kernel's boot id.
 type boots struct {
 	dir      string
 	launcher []string
@@ -22,10 +22,10 @@ type boots struct {
 
 func (b *boots) path(node string) string { return filepath.Join(b.dir, node+".boot_id") }
 
-// renew gives the node another boot. A process that has the old file keeps it.
+// renew gives the node another boot. A process that has the old file mounted keeps it.
 func (b *boots) renew(node string) error {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	_, _ = rand.Read(id[:]) // it never fails (crypto/rand)
 	text := fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	fresh := b.path(node) + ".new"
 	if err := os.WriteFile(fresh, []byte(text), 0o644); err != nil {
@@ -34,13 +34,13 @@ func (b *boots) renew(node string) error {
 	return os.Rename(fresh, b.path(node))
 }
 
-// argv wraps the command of a node's agent.
+// argv returns the command that runs a node's agent in the node's boot.
 func (b *boots) argv(node string, argv []string) []string {
 	return append(append(append([]string{}, b.launcher...), b.path(node)), argv...)
 }
 
-// ownMounts gives this thread, which then has to execute a program, a mount namespace of its own. The thread stays locked:
-// a parent-death signal is that of the thread that executes, too.
+// ownMounts gives this thread a separate mount namespace. The thread must then execute a program. It stays locked,
+// because a parent-death signal also depends on the thread that executes.
 func ownMounts() error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -52,12 +52,12 @@ func ownMounts() error {
 	return nil
 }
 
-// ExecInBoot replaces this process by the command args[1:], to which the file args[0] is
-// the kernel's boot id: it is mounted over it in a mount namespace of its own. It returns
-// only if that fails. It needs root, if only of a user namespace.
+// ExecInBoot replaces this process by the command args[1:]. The file args[0] becomes the command's boot id: it is
+// mounted over the kernel's file in a separate mount namespace. ExecInBoot returns only if that fails. It needs root,
+// which may be root of a user namespace.
 func ExecInBoot(args []string) error {
 	if len(args) < 2 {
-		return errors.New("lab: exec in boot: a file and a command are needed")
+		return errors.New("lab: exec in boot: give a file and a command")
 	}
 	if err := ownMounts(); err != nil {
 		return err

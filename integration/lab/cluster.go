@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// DialSocket is a client connection to an agent's socket which tries again twice a
-// second while nobody listens there.
+// DialSocket returns a client connection to an agent's socket. While nobody listens there, it tries again twice a
+// second.
 func DialSocket(path string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix:"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

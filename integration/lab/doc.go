@@ -1,5 +1,5 @@
-// Package lab runs a small cluster on one machine: every node is a network namespace of its own, every SystemNetwork is
-// a bridge, and partitions really drop packets.
+// Package lab runs a small cluster on one machine: every node is a separate network namespace, every SystemNetwork is a
+// bridge, and partitions really drop packets.
 //
 //	  hub namespace: bridge "br1" (mgmt), bridge "br2" (data)
 //	   |p1n1 |p2n1      |p1n2 |p2n2      ...      nftables: table bridge lab
@@ -9,29 +9,27 @@
 //
 // # State and invariants
 //
-//   - The machine's own network namespace is never changed: all namespaces are
-//     anonymous, exist only as file descriptors and threads of this process, and
-//     are gone when the process is, even after SIGKILL.
+//   - The host's network namespace is never changed: all namespaces are anonymous, exist only as file descriptors and
+//     threads of this process, and are gone when the process is, even after SIGKILL.
 //   - A node's processes are forked by a thread that lives as long as the node, with
 //     SIGKILL as parent-death signal: no process outlives the lab.
-//   - Partitions are a set of (in-port, out-port) pairs in one table of the hub,
-//     replaced in one nftables transaction: a cut of any shape over any number of
-//     nodes and networks takes effect between two packets. Packets vanish without
-//     a trace, ARP included, as in a broken switch; only one-way cuts let ARP pass. Rules inside the nodes would
-//     not do the same: a drop in the output hook makes sendto fail with EPERM, which tells
-//     the sender what a partition never tells, and N tables change at N moments.
+//   - Partitions are a set of (in-port, out-port) pairs in one table of the hub, which one nftables transaction replaces:
+//     a cut of any shape over any number of nodes and networks takes effect between two packets. Packets are silently
+//     dropped, including ARP, as in a broken switch; only one-way cuts let ARP pass. Rules inside the nodes would behave
+//     differently: a drop in the output hook makes sendto fail with EPERM, so that the sender notices the partition, and
+//     N tables change at N moments.
 //   - No program is called: netlink, nftables and namespaces are used directly.
 //
 // # Where it runs
 //
-// [Probe] tries it out. As root it works at once. An ordinary user gets the same through [Reexec], by which unshare(1)
-// runs the command again as root of a new user namespace; only [LoopDevices] need the real root. If neither is allowed,
+// [Probe] tries whether a lab works here. For root it does. An ordinary user needs [Reexec], with which
+// unshare(1) runs the command again as root of a new user namespace; only [LoopDevices] need the real root. If neither is allowed,
 // the reason is printed and tests skip.
 //
 // # Agents
 //
-// [Agents] are one fencing-agent process per node in a [Lab]: real sockets, real partitions, the unmodified binary. A
-// [Stage] is what the scenes of integration/laboratory run on.
+// [Agents] are one fencing-agent process per node in a [Lab]: real sockets, real partitions, the unmodified binary. The
+// scenes of integration/laboratory run on a [Stage].
 //
 // # Concurrency and blocking
 //
@@ -43,5 +41,5 @@
 //
 // # Errors
 //
-// Wrong names are errors that list the right ones. An error midway in New leaves nothing behind.
+// An error about a wrong name lists the right ones. If New fails midway, it leaves nothing behind.
 package lab

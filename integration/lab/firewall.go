@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The hub's ruleset, in the words of nft(8):
+// This is the hub's ruleset in the syntax of nft(8):
 //
 //	table bridge lab {
 //	  set cut { type ifname . ifname }
@@ -39,26 +39,24 @@ var (
 // lossScale is the resolution of random loss: hundredths of a percent.
 const lossScale = 10000
 
-// elementsPerMessage keeps a netlink message of set elements far below the 64 KiB
-// that an attribute can hold.
+// elementsPerMessage keeps a netlink message of set elements far below the 64 KiB that an attribute can hold.
 const elementsPerMessage = 256
 
-// pair is a direction on one network: packets that enter the bridge from one port
-// and leave by another.
+// pair is a direction on one network. It stands for packets that enter the bridge at one port and leave it at another.
 type pair struct{ network, from, to int }
 
-// barrier is what happens to the packets of a pair; it names the set the pair is in.
+// barrier is the treatment of a pair's packets. Its value is the name of the set that contains the pair.
 type barrier string
 
 const (
 	// cut drops every frame, as a broken switch does.
 	cut barrier = "cut"
-	// mute lets ARP pass: without it a one-way cut would become a two-way one as soon
-	// as the talking side has to ask for the silent side's hardware address.
+	// mute lets ARP pass. Otherwise a one-way cut would become a two-way cut as soon as the side that can send asks for
+	// the other side's hardware address.
 	mute barrier = "mute"
 )
 
-// set describes the barrier's set again for each use: the library writes its ID into it.
+// set describes the barrier's set. Each use needs a new description, because the library writes its ID into it.
 func (b barrier) set() *nftables.Set {
 	return &nftables.Set{
 		Table: table, Name: string(b), Concatenation: true,
@@ -66,8 +64,8 @@ func (b barrier) set() *nftables.Set {
 	}
 }
 
-// dropRule drops what passes the guard and goes from one port to the other of a pair
-// in the set. A name fills one 16-byte register; two neighbouring ones make the key.
+// dropRule drops packets that match the guard and go from one port to the other of a pair in the set. A name fills one
+// 16-byte register; two neighbouring registers are the key.
 func (b barrier) dropRule(set *nftables.Set, guard ...expr.Any) *nftables.Rule {
 	return &nftables.Rule{Table: table, Chain: chainForward, Exprs: append(guard,
 		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: unix.NFT_REG_1},
@@ -78,9 +76,9 @@ func (b barrier) dropRule(set *nftables.Set, guard ...expr.Any) *nftables.Rule {
 	)}
 }
 
-// transact runs f on a connection to the hub's nftables and commits what f queued
-// as one transaction. The connection names its namespace by descriptor, so it
-// cannot touch any other, and is new each time, so no old answer is in it.
+// transact runs f on a connection to the hub's nftables and commits what f has queued as one transaction. The
+// connection names its namespace by descriptor, so that it cannot touch any other. It is new each time, so that no old
+// answer is in it.
 func (l *Lab) transact(f func(*nftables.Conn) error) error {
 	conn, err := nftables.New(nftables.WithNetNSFd(int(l.hub.fd.Fd())), nftables.AsLasting())
 	if err != nil {
@@ -119,8 +117,8 @@ func (l *Lab) installFirewall() error {
 	})
 }
 
-// writeRules makes the kernel's sets and loss rules equal to barriers and loss, in one
-// transaction: there is no moment at which an old cut is gone and a new one absent.
+// writeRules makes the kernel's sets and loss rules equal to barriers and loss, in one transaction: there is no moment
+// at which an old cut has ended and a new one has not begun.
 func (l *Lab) writeRules(barriers map[pair]barrier, loss map[string]float64) error {
 	elements := map[barrier][]nftables.SetElement{}
 	for p, b := range barriers {
@@ -151,10 +149,10 @@ func lossRule(network int, percent float64) *nftables.Rule {
 	below := uint32(math.Round(percent / 100 * lossScale))
 	return &nftables.Rule{Table: table, Chain: chainLoss, Exprs: []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: unix.NFT_REG_1},
-		// Fewer bytes than the register holds: a comparison of the prefix.
+		// The data has fewer bytes than the register, so only the prefix is compared.
 		&expr.Cmp{Op: expr.CmpOpEq, Register: unix.NFT_REG_1, Data: []byte(portPrefix(network))},
 		&expr.Numgen{Register: unix.NFT_REG_1, Modulus: lossScale, Type: unix.NFT_NG_RANDOM},
-		// Numbers compare byte by byte, so the random one is turned to big endian first.
+		// Numbers are compared byte by byte, so the random number is converted to big endian first.
 		&expr.Byteorder{
 			SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1,
 			Op: expr.ByteorderHton, Len: 4, Size: 4,
@@ -165,8 +163,8 @@ func lossRule(network int, percent float64) *nftables.Rule {
 	}}
 }
 
-// Dropped counts the packets that cuts have swallowed since the lab began: the
-// proof that a partition was real. Random loss is not in it.
+// Dropped counts the packets that cuts have dropped since the lab began, which proves that a partition was real. Random
+// loss is not counted.
 func (l *Lab) Dropped() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +191,7 @@ func (l *Lab) Dropped() (uint64, error) {
 	return packets, nil
 }
 
-// ifname is an interface name as nftables compares it: padded with zeros.
+// ifname returns an interface name in the form in which nftables compares it: padded with zeros.
 func ifname(name string) []byte {
 	return append([]byte(name), bytes.Repeat([]byte{0}, unix.IFNAMSIZ-len(name))...)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// RemoveInterface deletes the node's interface on the network, as unloading a driver
-// would: the address and the routes go with it.
+// RemoveInterface deletes the node's interface on the network, as the removal of a driver would. The address and the
+// routes are deleted with it.
 func (l *Lab) RemoveInterface(node, network string) error {
 	return l.interfaceOf(node, network, func(i, j int) error {
 		return l.hub.links(func(h *netlink.Handle) error {
-			port, err := h.LinkByName(portName(i, j)) // the far end goes with the near one
+			port, err := h.LinkByName(portName(i, j)) // the far end is deleted with the near one
 			if err != nil {
 				return err
 			}
@@ -20,8 +20,8 @@ func (l *Lab) RemoveInterface(node, network string) error {
 	})
 }
 
-// RestoreInterface makes a removed interface again, with the same name and address. The
-// kernel gives it another index.
+// RestoreInterface creates a removed interface again, with the same name and address. The kernel gives it another
+// index.
 func (l *Lab) RestoreInterface(node, network string) error {
 	return l.interfaceOf(node, network, func(i, j int) error {
 		ns := l.nodes[node]
@@ -52,7 +52,7 @@ func (l *Lab) interfaceOf(node, network string, f func(i, j int) error) error {
 	return nil
 }
 
-// Links runs f with a route-netlink handle of the node, for what the lab has no word for.
+// Links runs f with a route-netlink handle of the node, for changes that have no method here.
 func (l *Lab) Links(node string, f func(*netlink.Handle) error) error {
 	ns, err := l.namespace(node)
 	if err != nil {

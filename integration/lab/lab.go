@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// MaxNodes bounds a lab: cuts are kept as pairs of nodes.
+// MaxNodes limits a lab, because cuts are stored as pairs of nodes.
 const MaxNodes = 32
 
 // Config describes a lab.
 type Config struct {
 	Nodes    []string // 1 to MaxNodes, each named like a Kubernetes node
 	Networks []string // 1 to 4; also the interface names inside the nodes
-	Dir      string   // for the nodes' logs; made when missing, never removed
+	Dir      string   // for the nodes' logs; created if it is missing, never removed
 
-	// StopGrace is how long Close lets processes end after SIGTERM; 0 means 3 s.
+	// StopGrace is the time that Close gives processes to end after SIGTERM; 0 means 3 s.
 	StopGrace time.Duration
 }
 
@@ -34,9 +34,9 @@ type Lab struct {
 	cfg   Config
 	hub   *namespace
 	nodes map[string]*namespace
-	undo  []func() // run in reverse by Close
+	undo  []func() // called in reverse order by Close
 
-	mu        sync.Mutex // guards all below and serialises changes of the networks
+	mu        sync.Mutex // guards all fields below and serialises changes of the networks
 	closed    bool
 	barriers  map[pair]barrier
 	loss      map[string]float64
@@ -47,24 +47,24 @@ type Lab struct {
 
 var (
 	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	networkName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,14}$`) // 15 characters fit an interface name
+	networkName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,14}$`) // 15 characters fit into an interface name
 )
 
 func (c Config) validate() error {
 	if n := len(c.Nodes); n < 1 || n > MaxNodes {
-		return fmt.Errorf("lab: %d nodes: possible are 1 to %d", n, MaxNodes)
+		return fmt.Errorf("lab: %d nodes are not possible: use 1 to %d", n, MaxNodes)
 	}
 	if n := len(c.Networks); n < 1 || n > 4 {
-		return fmt.Errorf("lab: %d networks: possible are 1 to 4", n)
+		return fmt.Errorf("lab: %d networks are not possible: use 1 to 4", n)
 	}
 	for i, n := range c.Nodes {
 		if !nodeName.MatchString(n) || slices.Contains(c.Nodes[:i], n) {
-			return fmt.Errorf("lab: node %q: give each a name of its own of a-z, 0-9, '-' and '.'", n)
+			return fmt.Errorf("lab: node %q: give each node a different name of a-z, 0-9, '-' and '.'", n)
 		}
 	}
 	for i, n := range c.Networks {
 		if !networkName.MatchString(n) || n == "lo" || slices.Contains(c.Networks[:i], n) {
-			return fmt.Errorf("lab: network %q: give each an interface name of its own (a-z, 0-9, '-', at most 15, not lo)", n)
+			return fmt.Errorf("lab: network %q: give each network a different interface name (a-z, 0-9, '-', at most 15 characters, not lo)", n)
 		}
 	}
 	if c.Dir == "" {
@@ -73,7 +73,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// New builds the namespaces and networks, all interfaces up.
+// New creates the namespaces and networks, with all interfaces up.
 func New(cfg Config) (*Lab, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -102,13 +102,14 @@ func (l *Lab) Nodes() []string { return slices.Clone(l.cfg.Nodes) }
 // Networks lists the network names in the order given.
 func (l *Lab) Networks() []string { return slices.Clone(l.cfg.Networks) }
 
-// Dir is the folder of the nodes' logs.
+// Dir returns the folder of the nodes' logs.
 func (l *Lab) Dir() string { return l.cfg.Dir }
 
 // subnetBits is the length of a network's prefix: network i (from 0) is 10.77.<i+1>.0/24.
 const subnetBits = 24
 
-// Address is the node's address on the network, by their positions; the zero Addr for unknown names.
+// Address returns the node's address on the network, which follows from their positions; the zero Addr for unknown
+// names.
 func (l *Lab) Address(node, network string) netip.Addr {
 	i, j := slices.Index(l.cfg.Networks, network), slices.Index(l.cfg.Nodes, node)
 	if i < 0 || j < 0 {
@@ -120,16 +121,16 @@ func (l *Lab) Address(node, network string) netip.Addr {
 func (l *Lab) namespace(node string) (*namespace, error) {
 	ns, ok := l.nodes[node]
 	if !ok {
-		return nil, fmt.Errorf("lab: no node %q: there are %s", node, strings.Join(l.cfg.Nodes, ", "))
+		return nil, fmt.Errorf("lab: there is no node %q: the nodes are %s", node, strings.Join(l.cfg.Nodes, ", "))
 	}
 	return ns, nil
 }
 
-// errClosed is the error of every method of a closed lab.
+// errClosed is returned by every method of a closed lab.
 var errClosed = errors.New("lab is closed")
 
-// Do runs f in the node's namespace, on a goroutine of its own. Goroutines that f
-// starts are not in the namespace; sockets stay where they were opened.
+// Do runs f in the node's namespace, on a separate goroutine. Goroutines that f starts are not in the namespace;
+// sockets stay where they were opened.
 func (l *Lab) Do(node string, f func() error) error {
 	ns, err := l.namespace(node)
 	if err != nil {
@@ -147,8 +148,8 @@ func (l *Lab) isClosed() bool {
 	return l.closed
 }
 
-// Dial connects from inside the node. The address must be an IP literal with port:
-// name resolution would leave the namespace.
+// Dial connects from inside the node. The address must be an IP literal with a port, because name resolution would
+// leave the namespace.
 func (l *Lab) Dial(ctx context.Context, node, network, address string) (net.Conn, error) {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return nil, fmt.Errorf("lab: dial %s: give an IP address and a port", address)
@@ -161,8 +162,8 @@ func (l *Lab) Dial(ctx context.Context, node, network, address string) (net.Conn
 	return conn, err
 }
 
-// HTTPClient returns a client whose connections start inside the node, e.g. for
-// http://127.0.0.1:9110/metrics of that node's agent. It keeps no idle connections.
+// HTTPClient returns a client whose connections start inside the node, for example for http://127.0.0.1:9110/metrics of
+// that node's agent. It keeps no idle connections.
 func (l *Lab) HTTPClient(node string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -172,8 +173,7 @@ func (l *Lab) HTTPClient(node string) *http.Client {
 	}}
 }
 
-// Close stops all processes and takes the lab down. It waits, and does nothing the
-// second time.
+// Close stops all processes, takes the lab down, and waits for that. A second call does nothing.
 func (l *Lab) Close() error {
 	l.closeOnce.Do(func() {
 		l.mu.Lock()

@@ -8,33 +8,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LoopSet is a number of loop devices over one file: to the agents n block devices
-// of n machines that share one disk.
+// LoopSet is a number of loop devices over one file. To the agents they are block devices of different machines that
+// share one disk.
 type LoopSet struct {
 	Paths   []string
-	devices []*os.File // held open: the kernel detaches a device with its last user
+	devices []*os.File // kept open, because the kernel detaches a device with its last user
 }
 
-// loopAttempts bounds the race for a free device against other programs.
+// loopAttempts limits the number of attempts to get a free device before another program does.
 const loopAttempts = 256
 
-// LoopDevices attaches n loop devices with the logical sector size (512 or 4096) to
-// the file, with direct I/O, so that what one device wrote the others read. It needs
-// the real root; in a user namespace, and where the kernel has no loop driver, the
-// error says so. The devices vanish when the LoopSet is closed, or this process dies,
-// and nobody else has them open.
+// LoopDevices attaches n loop devices with the logical sector size (512 or 4096) to the file. They use direct I/O, so
+// that each device reads what another one wrote. This needs the real root; in a user namespace, or if the kernel has no
+// loop driver, the error says so. The devices vanish when the LoopSet is closed, or this process dies, and nobody else
+// has them open.
 func LoopDevices(file string, n, sectorSize int) (_ *LoopSet, err error) {
 	if sectorSize != 512 && sectorSize != 4096 {
-		return nil, fmt.Errorf("lab: loop devices with sectors of %d bytes: possible are 512 and 4096", sectorSize)
+		return nil, fmt.Errorf("lab: loop devices with sectors of %d bytes are not possible: use 512 or 4096", sectorSize)
 	}
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lab: loop devices are not available here: %w", err)
 	}
 	defer control.Close()
-	// O_DIRECT: what this descriptor wrote or read through the page cache would not be
-	// what the device sees.
-	// Not by os.OpenFile: its poller would ask a SlowFile of this process, and keep its server from answering.
+	// O_DIRECT is needed: the device would not see what this descriptor writes or reads through the page cache.
+	// os.OpenFile is not used: its poller would query a SlowFile that this process serves, and keep the server from
+	// answering.
 	fd, err := unix.Open(file, unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lab: loop devices over file %s: %w", file, err)
@@ -70,7 +69,8 @@ func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
 		}
 		err = configureLoop(device, backing, sectorSize)
 		if err == nil {
-			// A process that has a device open for writing keeps fencectl from formatting it.
+			// A read-only descriptor is enough. If a process had the device open for writing, fencectl could not format
+			// it.
 			held, err := os.Open(device.Name())
 			device.Close()
 			return held, err
@@ -80,38 +80,38 @@ func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("every free device was taken by another program")
+	return nil, errors.New("another program took every free device: try again")
 }
 
 func configureLoop(device, backing *os.File, sectorSize int) error {
 	config := &unix.LoopConfig{Fd: uint32(backing.Fd()), Size: uint32(sectorSize)}
 	// LO_FLAGS_PARTSCAN: partitions that an earlier user of the device registered with the kernel stay behind, and
-	// fencectl refuses to format a device that has some. A scan of the file drops them.
+	// fencectl refuses to format a device that has some. A scan of the file removes them.
 	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO | unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_PARTSCAN
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], backing.Name())
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
 		return fmt.Errorf("configure %s: %w", device.Name(), err)
 	}
-	// If the file's own disk has larger sectors, the driver silently ignores the request for direct I/O; two devices
-	// would then have two caches.
+	// If the file's own disk has larger sectors, the driver silently ignores the request for direct I/O, and each
+	// device would have a separate cache.
 	status, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
 	if err != nil {
 		return fmt.Errorf("read status of %s: %w", device.Name(), err)
 	}
 	if status.Flags&unix.LO_FLAGS_DIRECT_IO == 0 {
-		return fmt.Errorf("%s with sectors of %d bytes: the file's disk does not take direct I/O of that size", device.Name(), sectorSize)
+		return fmt.Errorf("%s with sectors of %d bytes: the file's disk does not accept direct I/O of that size", device.Name(), sectorSize)
 	}
 	return nil
 }
 
-// Lose makes a device end after its first block: its node loses the LUN at once, with an error for each I/O after that
-// block, while the others see all of it. Restore undoes that.
+// Lose makes a device end after its first block. Its node loses the LUN at once, with an error for each I/O after that
+// block, while the others still see the whole LUN. Restore undoes that.
 func (s *LoopSet) Lose(i int) error { return s.limit(i, 4096) }
 
-// Restore gives a device that was lost its whole size again.
+// Restore gives a lost device its whole size again.
 func (s *LoopSet) Restore(i int) error { return s.limit(i, 0) }
 
-// limit sets the size of a device; 0: that of the file.
+// limit sets the size of a device; 0: the size of the file.
 func (s *LoopSet) limit(i int, size uint64) error {
 	fd := int(s.devices[i].Fd())
 	status, err := unix.IoctlLoopGetStatus64(fd)
@@ -125,8 +125,8 @@ func (s *LoopSet) limit(i int, size uint64) error {
 	return nil
 }
 
-// Close detaches the devices; one that is still open elsewhere is detached when it is closed there. It may be called
-// twice.
+// Close detaches the devices. A device that is still open elsewhere is detached when it is closed there. Close may be
+// called twice.
 func (s *LoopSet) Close() error {
 	var errs []error
 	for _, device := range s.devices {

@@ -15,12 +15,12 @@ import (
 // LUNFile is a regular file that serves as the shared LUN.
 type LUNFile struct {
 	Path   string
-	folder string // own folder of the file
+	folder string // folder that contains only the file
 }
 
-// NewLUNFile makes a file of the size (a multiple of 4096 bytes) that really takes
-// direct I/O, in a new folder under dir or, where that file system cannot,
-// under $TMPDIR, the user's cache folder or /var/tmp. The error lists all that were tried.
+// NewLUNFile creates a file of the given size (a multiple of 4096 bytes) that really supports direct I/O. It uses a new
+// folder under dir, or, if that file system cannot do it, under $TMPDIR, the user's cache folder or /var/tmp. The error
+// lists all folders that were tried.
 func NewLUNFile(dir string, size int64) (*LUNFile, error) {
 	if size <= 0 || size%directio.BlockSize != 0 {
 		return nil, fmt.Errorf("lab: LUN of %d bytes: give a positive multiple of %d", size, directio.BlockSize)
@@ -41,7 +41,7 @@ func NewLUNFile(dir string, size int64) (*LUNFile, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", candidate, err))
 	}
-	return nil, fmt.Errorf("lab: no folder takes direct I/O (O_DIRECT), set TMPDIR to one on a disk: %w", errors.Join(errs...))
+	return nil, fmt.Errorf("lab: no folder supports direct I/O (O_DIRECT): set TMPDIR to one on a disk: %w", errors.Join(errs...))
 }
 
 func lunFileIn(dir string, size int64) (_ *LUNFile, err error) {
@@ -60,7 +60,7 @@ func lunFileIn(dir string, size int64) (_ *LUNFile, err error) {
 		return nil, fmt.Errorf("open with O_DIRECT: %w", cause(err))
 	}
 	defer f.Close()
-	// The blocks are allocated at the start, so that a full disk shows now, and not during a split.
+	// The blocks are allocated at once, so that a full disk is noticed now, and not during a split.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); errors.Is(err, unix.EOPNOTSUPP) {
 		err = f.Truncate(size)
 		if err != nil {
@@ -72,8 +72,8 @@ func lunFileIn(dir string, size int64) (_ *LUNFile, err error) {
 	return lun, tryDirectIO(f)
 }
 
-// tryDirectIO writes a pattern, reads it back and leaves zeros: some file systems
-// accept the flag and refuse the first request.
+// tryDirectIO writes a pattern, reads it back and leaves zeros, because some file systems accept the flag and then
+// refuse the first request.
 func tryDirectIO(f *os.File) error {
 	pattern, read := directio.AlignedBlock(directio.BlockSize), directio.AlignedBlock(directio.BlockSize)
 	for i := range pattern {
@@ -86,7 +86,7 @@ func tryDirectIO(f *os.File) error {
 		return fmt.Errorf("read with O_DIRECT: %w", cause(err))
 	}
 	if !bytes.Equal(pattern, read) {
-		return errors.New("read with O_DIRECT returned other data than was written")
+		return errors.New("a read with O_DIRECT did not return the data that was written")
 	}
 	clear(pattern)
 	if _, err := f.WriteAt(pattern, 0); err != nil {
@@ -98,7 +98,7 @@ func tryDirectIO(f *os.File) error {
 // Close removes the file and its folder.
 func (l *LUNFile) Close() error { return os.RemoveAll(l.folder) }
 
-// cause drops the path of a file operation's error where the caller names it.
+// cause removes the path from a file operation's error when the caller adds it.
 func cause(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

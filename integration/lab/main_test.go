@@ -13,14 +13,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Roles of the test binary when it is started as a child, by its first argument.
+// These are the roles of the test binary when it is started as a child. The first argument selects one.
 const (
-	roleOwner    = "lab-owner"    // builds a lab with processes, prints their ids, stays
-	roleSleep    = "lab-sleep"    // says hello and waits for a signal
-	roleOrdinary = "lab-ordinary" // what an ordinary user's program does
+	roleOwner    = "lab-owner"    // builds a lab with processes, prints their ids and stays
+	roleSleep    = "lab-sleep"    // prints a greeting and waits for a signal
+	roleOrdinary = "lab-ordinary" // does what an ordinary user's program does
 	roleBoot     = "lab-boot"     // ExecInBoot
 	roleShowBoot = "lab-showboot" // prints the boot id
-	roleAgent    = "--config"     // stands in for the agent's binary
+	roleAgent    = "--config"     // is a substitute for the agent's binary
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	case roleAgent:
 		os.Exit(agentMain(os.Args[2]))
 	}
-	// As an ordinary user, all tests run inside a user namespace of their own.
+	// For an ordinary user, all tests run inside a separate user namespace.
 	if Probe() != nil && !InUserNamespace() && CanReexec() == nil {
 		fmt.Fprintln(os.Stderr, Reexec())
 		os.Exit(1)
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// needLab skips where labs cannot be built, saying why.
+// needLab skips the test if labs cannot be built, and says why.
 func needLab(t *testing.T) {
 	t.Helper()
 	if err := Probe(); err != nil {
@@ -61,7 +61,7 @@ func needLab(t *testing.T) {
 	}
 }
 
-// helper is the command that runs this test binary in a role.
+// helper returns the command that runs this test binary in a role.
 func helper(args ...string) *exec.Cmd { return exec.Command("/proc/self/exe", args...) }
 
 const (
@@ -76,7 +76,7 @@ type network4 struct {
 	t testing.TB
 
 	mu  sync.Mutex
-	got map[string]chan struct{} // payload -> closed on arrival
+	got map[string]chan struct{} // by payload; closed when it arrives
 }
 
 func newNetwork4(t testing.TB, names ...string) *network4 {
@@ -138,7 +138,7 @@ func (n *network4) read(conn net.PacketConn) {
 	}
 }
 
-// reaches sends the same datagram again and again until one arrives or the time is up.
+// reaches sends the same datagram repeatedly until one arrives or the time is up.
 func (n *network4) reaches(from, to, network string, within time.Duration) bool {
 	n.t.Helper()
 	conn, err := n.Dial(n.t.Context(), from, "udp4", n.target(to, network))
@@ -171,7 +171,7 @@ func (n *network4) reaches(from, to, network string, within time.Duration) bool 
 	}
 }
 
-// expect checks every direction of every pair on a network against the wanted state.
+// expect checks that, in every direction between two nodes on a network, packets pass or not as wanted.
 func (n *network4) expect(network string, want func(from, to string) bool) {
 	n.t.Helper()
 	var wg sync.WaitGroup

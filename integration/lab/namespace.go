@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadNetNS is the calling thread's network namespace. The form with "thread-self"
-// is right in pid namespaces too, where numeric ids may not match the mounted /proc.
+// threadNetNS is the calling thread's network namespace. The path with "thread-self" is also right in pid namespaces,
+// where numeric ids may not match the mounted /proc.
 const threadNetNS = "/proc/thread-self/ns/net"
 
 // namespace is an anonymous network namespace with one thread that stays in it.
 type namespace struct {
 	fd   *os.File
-	jobs chan func() // run on the resident thread; closed by close
+	jobs chan func() // these run on the resident thread; closed by close
 
 	closeOnce sync.Once
-	gone      chan struct{} // the resident thread has ended
+	gone      chan struct{} // closed when the resident thread has ended
 }
 
 // newNamespace creates a namespace. Its resident thread starts by leaving the process's namespace and never goes back,
@@ -58,14 +58,13 @@ func enterNew() (*os.File, error) {
 	return fd, nil
 }
 
-// onOwnThread runs f on a new goroutine whose thread ends with it. The main thread
-// cannot end and is what /proc/self shows, so a goroutine that happens to start
-// there holds it until another one has taken a different thread.
+// onOwnThread runs f on a new goroutine whose thread ends with it. The main thread cannot end, and /proc/self shows it.
+// A goroutine that happens to start on it therefore holds it until another goroutine has got a different thread.
 func onOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
-			f() // and never unlock: the runtime then ends the thread
+			f() // it is never unlocked, so the runtime ends the thread
 			return
 		}
 		placed := make(chan struct{})
@@ -122,8 +121,8 @@ func (ns *namespace) do(f func() error) error {
 	return <-result
 }
 
-// close ends the resident thread, which kills what it forked, and drops the
-// descriptor. The kernel removes the namespace with its last user.
+// close ends the resident thread, which kills the processes that it forked, and closes the descriptor. The kernel
+// removes the namespace with its last user.
 func (ns *namespace) close() {
 	ns.closeOnce.Do(func() {
 		close(ns.jobs)

@@ -7,9 +7,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// learnedNeighbours is how many hardware addresses the nodes of a lab may learn. The kernel's table has room for 1024
-// addresses (net.ipv4.neigh.default.gc_thresh3) in all namespaces together. Further nodes would be cut off from each
-// other at random.
+// learnedNeighbours limits the hardware addresses that the nodes of a lab may learn. The kernel's table has room for
+// 1024 addresses (net.ipv4.neigh.default.gc_thresh3) in all namespaces together. If it were full, more nodes would be
+// cut off from each other at random.
 const learnedNeighbours = 600
 
 // introduceAll gives all nodes the permanent hardware addresses of all others: such entries do not count against the

@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// In a large lab the kernel's table of hardware addresses would be too small.
+// In a large lab the kernel's table of hardware addresses would be too small without permanent entries.
 func TestIntroducedNodesAskForNobody(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t)

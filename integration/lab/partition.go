@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Each of these changes takes effect at one moment, for all nodes and networks at once, before it returns.
+// Each of these changes takes effect before the method returns, at one moment for all nodes and networks.
 
-// Cut splits every network into the groups: no packet passes between two of them.
-// Nodes in no group form one more. Earlier cuts are replaced.
+// Cut splits every network into the groups: no packet passes between two of them. Nodes in no group form one more
+// group. Earlier cuts are replaced.
 func (l *Lab) Cut(groups ...[]string) error {
 	return l.CutNetworks(l.cfg.Networks, groups...)
 }
 
-// CutNetwork does the same to one network and leaves the others as they are.
+// CutNetwork does the same on one network and does not change the others.
 func (l *Lab) CutNetwork(network string, groups ...[]string) error {
 	return l.CutNetworks([]string{network}, groups...)
 }
 
-// CutNetworks does the same to the networks named.
+// CutNetworks does the same on the named networks.
 func (l *Lab) CutNetworks(networks []string, groups ...[]string) error {
 	part, err := l.parts(groups)
 	if err != nil {
@@ -43,8 +43,8 @@ func (l *Lab) CutNetworks(networks []string, groups ...[]string) error {
 	})
 }
 
-// CutOneWay drops the packets of the network that go from one node to the other,
-// not those that come back, in addition to other cuts. ARP passes both ways.
+// CutOneWay drops the network's packets from one node to the other, but not those in the other direction, in addition
+// to other cuts. ARP passes both ways.
 func (l *Lab) CutOneWay(network, from, to string) error {
 	i, err := l.networkIndex(network)
 	if err != nil {
@@ -68,8 +68,7 @@ func (l *Lab) CutOneWay(network, from, to string) error {
 	})
 }
 
-// Isolate cuts the node off from all others on every network, in addition to other
-// cuts. It keeps its carrier.
+// Isolate cuts the node off from all others on every network, in addition to other cuts. The node keeps its carrier.
 func (l *Lab) Isolate(node string) error {
 	a, err := l.nodeIndex(node)
 	if err != nil {
@@ -92,7 +91,7 @@ func (l *Lab) Loss(network string, percent float64) error {
 		return err
 	}
 	if !(percent >= 0 && percent <= 100) {
-		return fmt.Errorf("lab: loss of %v %%: possible are 0 to 100", percent)
+		return fmt.Errorf("lab: a loss of %v %% is not possible: use 0 to 100", percent)
 	}
 	return l.change(func(_ map[pair]barrier, loss map[string]float64) { loss[network] = percent })
 }
@@ -109,8 +108,7 @@ func (l *Lab) Heal() error {
 	return l.allPortsUp()
 }
 
-// change edits copies of the wanted state, so that after an error the record still
-// says what the kernel does.
+// change edits copies of the wanted state, so that after an error the record still matches the kernel.
 func (l *Lab) change(edit func(barriers map[pair]barrier, loss map[string]float64)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +124,7 @@ func (l *Lab) change(edit func(barriers map[pair]barrier, loss map[string]float6
 	return nil
 }
 
-// parts numbers the part of each node; nodes in no group are in part 0.
+// parts returns the number of each node's part; nodes in no group are in part 0.
 func (l *Lab) parts(groups [][]string) ([]int, error) {
 	part := make([]int, len(l.cfg.Nodes))
 	for g, group := range groups {

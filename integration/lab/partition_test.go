@@ -57,7 +57,7 @@ func TestCutReplacesEarlierCut(t *testing.T) {
 func TestCutOneWay(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t)
-	// No exchange before: the talking side must be able to resolve the address.
+	// There was no exchange before: the sending side must be able to resolve the address.
 	changed(t)(n.CutOneWay("data", "n1", "n2"))
 	n.expect("data", func(from, to string) bool { return from != "n1" || to != "n2" })
 	n.expect("mgmt", everybody)
@@ -98,7 +98,7 @@ func TestCarrierLossIsSeenInside(t *testing.T) {
 	n.expect("mgmt", everybody)
 }
 
-// awaitCarrier asks the kernel the way the agent does: flag RUNNING of the interface.
+// awaitCarrier asks the kernel as the agent does, for the interface's flag RUNNING.
 func awaitCarrier(t *testing.T, l *Lab, node, network string, want bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("carrier of %s on %s = %v", node, network, want), func() bool {
@@ -120,13 +120,14 @@ func awaitCarrier(t *testing.T, l *Lab, node, network string, want bool) {
 func TestLoss(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t, "n1", "n2")
-	n.expect("data", everybody) // addresses resolved
+	n.expect("data", everybody) // the addresses are resolved by now
 	changed(t)(n.Loss("data", 100))
 	n.expect("data", func(string, string) bool { return false })
 	n.expect("mgmt", everybody)
 	changed(t)(n.Loss("data", 30))
 	got := n.count("n1", "n2", "data", 1000)
-	// 30 % of 1000 with a standard deviation of 14.5: beyond 10 of them is no chance.
+	// The mean is 300 of 1000, with a standard deviation of 14.5. A result more than ten of them away is not due to
+	// chance.
 	if got < 550 || got > 850 {
 		t.Errorf("with 30 %% loss %d of 1000 packets arrived, want about 700", got)
 	}
@@ -136,8 +137,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// count sends distinct datagrams and counts arrivals. It goes on only when a datagram
-// sent after each batch has come through, so no receive buffer ever overflows.
+// count sends different datagrams and counts arrivals. After each batch it waits until a further datagram has arrived,
+// so that no receive buffer overflows.
 func (n *network4) count(from, to, network string, packets int) int {
 	n.t.Helper()
 	conn, err := n.Dial(n.t.Context(), from, "udp4", n.target(to, network))
@@ -213,8 +214,8 @@ func TestLargestCut(t *testing.T) {
 	changed(t)(l.Heal())
 }
 
-// A function that ends its goroutine, as t.FailNow does, must neither hang its caller
-// nor leave a thread behind in the namespace.
+// A function that ends its goroutine, as t.FailNow does, must neither hang its caller nor leave a thread in the
+// namespace.
 func TestDoSurvivesGoexit(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reexecEnv marks the process that Reexec started, so that it can never do so again.
+// reexecEnv marks a process that Reexec has started, so that Reexec never runs twice.
 const reexecEnv = "FENCING_LAB_IN_USER_NAMESPACE"
 
 // InUserNamespace reports whether this process was started by Reexec.

@@ -17,20 +17,20 @@ import (
 type Process struct {
 	lab  *Lab
 	node string
-	spec exec.Cmd // the command, for each start
+	spec exec.Cmd // the command, used for each start
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
 	done chan struct{} // closed when cmd has ended
-	err  error         // of cmd's end; valid after done
+	err  error         // of the end of cmd; valid after done
 }
 
-// LogPath is the file for the output of the node's processes.
+// LogPath returns the file for the output of the node's processes.
 func (l *Lab) LogPath(node string) string { return filepath.Join(l.cfg.Dir, node+".log") }
 
-// StartProcess starts the command inside the node. The command is a description: it must not be started otherwise, and
-// is not changed. Output that the command does not direct elsewhere is appended to LogPath. The process gets its own
-// process group, so that only the lab's owner receives Ctrl-C, who decides the order of stops.
+// StartProcess starts the command inside the node. The command is only a description: do not start it elsewhere; it is
+// not changed. Output that the command does not redirect is appended to LogPath. The process gets a separate process
+// group, so that only the lab's owner receives Ctrl-C and can decide the order in which processes stop.
 func (l *Lab) StartProcess(node string, cmd *exec.Cmd) (*Process, error) {
 	if _, err := l.namespace(node); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (l *Lab) StartProcess(node string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// start runs under the lab's lock too, so that Close either sees the process in the
-// list or has made the start impossible.
+// start runs under the lab's lock, too. Close then either sees the process in the list or has made the start
+// impossible.
 func (p *Process) start() error {
 	l := p.lab
 	l.mu.Lock()
@@ -91,17 +91,17 @@ func (p *Process) start() error {
 	return nil
 }
 
-// Node is the node the process runs in.
+// Node returns the node in which the process runs.
 func (p *Process) Node() string { return p.node }
 
-// PID is the process id of the present run.
+// PID returns the process id of the present run.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd.Process.Pid
 }
 
-// Done is closed when the present run has ended.
+// Done returns a channel that is closed when the present run has ended.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Signal sends a signal; to a process that has ended it does nothing.
+// Signal sends a signal. If the process has ended, it does nothing.
 func (p *Process) Signal(sig os.Signal) error {
 	p.mu.Lock()
 	process := p.cmd.Process
@@ -149,7 +149,7 @@ func (p *Process) Restart() error {
 	return p.start()
 }
 
-// stopAll asks all processes to end and kills those that have not after the grace.
+// stopAll asks all processes to end, and kills those that are still running after the StopGrace.
 func stopAll(processes []*Process, grace time.Duration) {
 	for _, p := range processes {
 		_ = p.Signal(syscall.SIGTERM)

@@ -41,7 +41,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// sleepMain says where it is and ends with status 3 on SIGUSR1, 0 on SIGTERM.
+// sleepMain prints where it runs, and ends with status 3 on SIGUSR1 and 0 on SIGTERM.
 func sleepMain() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGTERM)
@@ -149,7 +149,7 @@ func TestCloseStopsEverythingTwice(t *testing.T) {
 			t.Errorf("%s after close: %v, want %v", what, err, errClosed)
 		}
 	}
-	// The listeners are the test's own and close with it; all else must be gone.
+	// The listeners belong to the test and close with it; everything else must be gone.
 	leaked := slices.DeleteFunc(openFiles(t), func(s string) bool {
 		return strings.HasPrefix(s, "socket:") || slices.Contains(before, s)
 	})
@@ -183,7 +183,7 @@ func openFiles(t *testing.T) (out []string) {
 	return out
 }
 
-// A process that ignores SIGTERM is killed after the grace.
+// A process that ignores SIGTERM is killed after the StopGrace.
 func TestCloseKillsTheStubborn(t *testing.T) {
 	needLab(t)
 	l, err := New(Config{Nodes: []string{"n1"}, Networks: []string{"mgmt"}, Dir: t.TempDir(), StopGrace: 50 * time.Millisecond})
@@ -230,7 +230,7 @@ func TestFailedNewLeavesNothing(t *testing.T) {
 	}
 }
 
-// ownerMain builds a lab with a process per node, prints their ids and stays.
+// ownerMain builds a lab with one process per node, prints their ids and stays.
 func ownerMain() int {
 	l, err := New(Config{Nodes: []string{"a", "b"}, Networks: []string{"net"}, Dir: os.Args[2]})
 	if err != nil {
@@ -288,7 +288,7 @@ func TestProcessesDieWithTheKilledLab(t *testing.T) {
 	}
 }
 
-// alive is false for zombies too: nobody may wait for orphans here.
+// alive returns false for zombies, too: it may be that nobody here waits for orphans.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SlowFile is a file that shows another one, with a delay for each read and write. The delays of parallel calls run in
-// parallel, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel removes
-// it with the last process that has it open, also when this process dies.
+// SlowFile passes reads and writes on to another file, with a delay for each. The delays of parallel calls run in
+// parallel, and not one after the other. It is a FUSE file system of one file that is mounted nowhere. The kernel
+// removes it when the last process that has it open closes it or ends.
 type SlowFile struct {
-	Path   string // for LoopDevices, in this process only
+	Path   string // for LoopDevices, valid only in this process
 	IOs    atomic.Int64
 	delay  atomic.Int64
-	writes sync.RWMutex // locked: they hang
+	writes sync.RWMutex // while locked, writes hang
 	file   *os.File
 	size   uint64
 	conn   int
@@ -52,10 +52,10 @@ const (
 
 	fuseMostData = 1 << 20
 	fuseInHeader = 40
-	fuseIOHeader = 40 // of READ and WRITE
+	fuseIOHeader = 40 // in requests READ and WRITE
 )
 
-// NewSlowFile shows the file. It needs root and /dev/fuse.
+// NewSlowFile creates a SlowFile over the file at path. It needs root and /dev/fuse.
 func NewSlowFile(path string) (_ *SlowFile, err error) {
 	s := &SlowFile{}
 	if s.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
@@ -67,7 +67,7 @@ func NewSlowFile(path string) (_ *SlowFile, err error) {
 		return nil, err
 	}
 	s.size = uint64(info.Size())
-	// The descriptor does not use the runtime's poller, because at the end a read could not be interrupted.
+	// The descriptor does not use the runtime's poller, because its last read could not be interrupted then.
 	if s.conn, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		s.file.Close()
 		return nil, fmt.Errorf("lab: slow file: open /dev/fuse: %w", err)
@@ -84,7 +84,7 @@ func NewSlowFile(path string) (_ *SlowFile, err error) {
 	return s, nil
 }
 
-// mountFUSE makes a mount whose root is a regular file.
+// mountFUSE creates a mount whose root is a regular file.
 func mountFUSE(conn int) (mount int, err error) {
 	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -102,16 +102,16 @@ func mountFUSE(conn int) (mount int, err error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
 }
 
-// SetDelay sets the delay of each later read and write, in addition to the real duration.
+// SetDelay sets the delay of each later read and write, which is added to the real duration.
 func (s *SlowFile) SetDelay(d time.Duration) { s.delay.Store(int64(d)) }
 
-// Freeze waits for the writes under way, and has all others hang until Thaw.
+// Freeze waits for the writes under way, and makes all later ones hang until Thaw.
 func (s *SlowFile) Freeze() { s.writes.Lock() }
 
 // Thaw ends Freeze.
 func (s *SlowFile) Thaw() { s.writes.Unlock() }
 
-// Close ends it. Devices over it must be closed before; else it ends with them.
+// Close ends the SlowFile. Close devices over it first, or they end with it.
 func (s *SlowFile) Close() error {
 	err := s.mount.Close()
 	ended := make(chan struct{})
@@ -122,7 +122,7 @@ func (s *SlowFile) Close() error {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		err = errors.Join(err, errors.New("lab: slow file: somebody still has it open"))
+		err = errors.Join(err, errors.New("lab: slow file: a process still has it open: close it first"))
 	}
 	return err
 }
@@ -138,7 +138,7 @@ func (s *SlowFile) serve() {
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT):
 			continue
-		case err != nil || n < fuseInHeader: // ENODEV: no process has it open any more
+		case err != nil || n < fuseInHeader: // ENODEV: no process has the file open any more
 			return
 		}
 		request := append([]byte(nil), buffer[:n]...)
@@ -151,7 +151,7 @@ func (s *SlowFile) handle(request []byte) {
 	opcode, id, body := order.Uint32(request[4:]), order.Uint64(request[8:]), request[fuseInHeader:]
 	switch opcode {
 	case fuseForget, fuseForgets, fuseStop:
-		return // no answer is expected
+		return // the kernel expects no answer
 	case fuseRead, fuseWrite:
 		s.IOs.Add(1)
 		time.Sleep(time.Duration(s.delay.Load()))
@@ -160,7 +160,7 @@ func (s *SlowFile) handle(request []byte) {
 	reply := order.AppendUint32(nil, uint32(16+len(out)))
 	reply = order.AppendUint32(reply, uint32(-int32(errno)))
 	reply = append(order.AppendUint64(reply, id), out...)
-	_, _ = unix.Write(s.conn, reply) // fails when no process waits for it any more
+	_, _ = unix.Write(s.conn, reply) // this fails when no process waits for the reply any more
 }
 
 func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Errno) {
@@ -170,9 +170,10 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		out = make([]byte, 64)
 		order.PutUint32(out, 7)
 		order.PutUint32(out[4:], 31)
-		order.PutUint32(out[8:], order.Uint32(body[8:])) // read-ahead as the kernel likes: direct I/O has none
+		// The kernel chooses the read-ahead: direct I/O has none.
+		order.PutUint32(out[8:], order.Uint32(body[8:]))
 		order.PutUint32(out[12:], fuseAsyncRead|fuseAsyncDIO|fuseMaxPages)
-		order.PutUint16(out[16:], 64) // requests without a wait
+		order.PutUint16(out[16:], 64) // requests that need not wait
 		order.PutUint16(out[18:], 64)
 		order.PutUint32(out[20:], fuseMostData)
 		order.PutUint32(out[24:], 1)
@@ -180,7 +181,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseGetattr, fuseSetattr:
 		out = make([]byte, 16+88)
-		order.PutUint64(out, 3600) // how long it is valid, in seconds
+		order.PutUint64(out, 3600) // valid for this many seconds
 		order.PutUint64(out[16:], 1)
 		order.PutUint64(out[24:], s.size)
 		order.PutUint64(out[32:], s.size/512)
@@ -194,7 +195,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseRead:
 		out = make([]byte, order.Uint32(body[16:]))
-		n, _ := s.file.ReadAt(out, int64(order.Uint64(body[8:]))) // an end of the file is a short read
+		n, _ := s.file.ReadAt(out, int64(order.Uint64(body[8:]))) // at the end of the file this is a short read
 		return out[:n], 0
 	case fuseWrite:
 		s.writes.RLock()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSlowFile: an I/O on a loop device over the file takes the delay once, whether it is a block or a table of slots,
-// and several at once take it together.
+// TestSlowFile: an I/O on a loop device over the file takes the delay once, whether it reads a block or a table of
+// slots. Several I/Os at once take it together.
 func TestSlowFile(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	lun, err := NewLUNFile(t.TempDir(), 1<<20)
@@ -53,7 +53,8 @@ func TestSlowFile(t *testing.T) {
 	}
 	write := func() error { _, err := device.WriteAt(block, 8192); return err }
 	read := func() error { _, err := other.ReadAt(table, 0); return err }
-	// A busy machine makes I/Os slower, and those that wait for each other never fast: one good try of some will do.
+	// A busy machine makes I/Os slower, but never makes I/Os that wait for each other fast: one fast attempt of several
+	// is enough.
 	timed := func(what string, ios ...func() error) {
 		t.Helper()
 		var took time.Duration

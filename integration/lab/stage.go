@@ -12,28 +12,30 @@ import (
 	"strings"
 )
 
-// Stage describes where a scene is played: nodes on their networks, a LUN that fencectl formats, and an agent on each
+// Stage describes the cluster for a scene: nodes on their networks, a LUN that fencectl formats, and an agent on each
 // node.
 type Stage struct {
-	Bin    string   // folder with fencing-agent and fencectl
-	Nodes  int      // named n1, n2, ...
-	Launch []string // arguments with which this executable calls ExecInBoot: each node has a boot of its own; nil: the machine's
-	// Show returns the path by which the nodes see the LUN's file; nil: they see the file.
+	Bin   string // folder with fencing-agent and fencectl
+	Nodes int    // named n1, n2, ...
+	// Launch contains the arguments with which this executable calls ExecInBoot; each node then has a separate boot.
+	// Nil: all nodes use the host's boot.
+	Launch []string
+	// Show returns the path by which the nodes reach the LUN's file; nil: they use the file itself.
 	Show func(file string) (path string, err error)
-	// Override is merged over the top level of each node's file.
+	// Override is merged into the top level of each node's file.
 	Override map[string]any
 }
 
-// StageNetworks are the networks of each stage.
+// StageNetworks lists the networks of each stage.
 var StageNetworks = []string{"mgmt", "data"}
 
-// StageHTTP is the address of the listener of each agent of a stage, on the node's own loopback interface.
+// StageHTTP is the address on which each agent of a stage listens, on the loopback interface of its node.
 const StageHTTP = "127.0.0.1:9110"
 
 // StageNode returns the name of a node, counted from 0.
 func StageNode(i int) string { return fmt.Sprintf("n%d", i+1) }
 
-// stageLUN is the size of a LUN, with room for more slots than there can be nodes.
+// stageLUN is the size of a LUN, with room for more slots than a stage can have nodes.
 const stageLUN = 4 << 20
 
 // FormatLUN formats the LUN of the stage in a directory, as a user does.
@@ -106,7 +108,7 @@ func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
 func HasPrograms(bin string) error {
 	for _, program := range []string{"fencing-agent", "fencectl"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
-			return fmt.Errorf("program %s: %w: build it with make build, or say with --bin where it is", program, err)
+			return fmt.Errorf("program %s: %w: build it with make build, or name its folder with --bin", program, err)
 		}
 	}
 	return nil

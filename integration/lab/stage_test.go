@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A stage that cannot be built says why, with the program's own words, and leaves nothing behind.
+// If a stage cannot be built, the error contains the program's own words, and nothing is left behind.
 func TestStageIsBuiltOrSaysWhyNot(t *testing.T) {
 	bin, record := t.TempDir(), filepath.Join(t.TempDir(), "args")
 	t.Setenv("TMPDIR", t.TempDir())
@@ -17,7 +17,7 @@ func TestStageIsBuiltOrSaysWhyNot(t *testing.T) {
 			return err
 		})
 	}
-	if err := build(); err == nil || !strings.Contains(err.Error(), "make build, or say with --bin") {
+	if err := build(); err == nil || !strings.Contains(err.Error(), "make build, or name its folder with --bin") {
 		t.Errorf("no programs: %v, want an error that says what to do", err)
 	}
 	for name, script := range map[string]string{"fencing-agent": "", "fencectl": `echo "$@" > ` + record + `; echo "fencectl: the device is mounted" >&2; exit 1`} {

@@ -81,7 +81,8 @@ func TestLoopDevicesShareTheirData(t *testing.T) {
 	}
 }
 
-// A device whose last user has told the kernel of partitions, and detached it, is a blank one to the next.
+// The last user of a device has told the kernel of partitions, and has detached the device. To the next user the device
+// is blank.
 func TestLoopDeviceDropsItsLastUsersPartitions(t *testing.T) {
 	lun, err := NewLUNFile(t.TempDir(), lunSize)
 	if err != nil {
@@ -106,14 +107,14 @@ func TestLoopDeviceDropsItsLastUsersPartitions(t *testing.T) {
 	}
 	t.Cleanup(func() { set.Close() })
 	if set.Paths[0] != last {
-		t.Skipf("%s was taken by another program", last)
+		t.Skipf("another program took %s", last)
 	}
 	if left, _ := filepath.Glob(filepath.Join("/sys/block", filepath.Base(last), "loop*p*")); len(left) > 0 {
 		t.Errorf("%s still has %v", last, left)
 	}
 }
 
-// checkShared writes one sector through each device and reads it through all.
+// checkShared writes one sector through each device and reads it through all devices.
 func checkShared(t *testing.T, paths []string, sector int) {
 	t.Helper()
 	var devices []*os.File

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are names inside the hub. Ports are named by position, so that any node and network name fits into the 15
+// These are names inside the hub. Ports are named by position, so that any names of nodes and networks fit into the 15
 // characters of an interface name.
 func bridgeName(network int) string     { return fmt.Sprintf("br%d", network+1) }
 func portPrefix(network int) string     { return fmt.Sprintf("p%dn", network+1) }
@@ -79,7 +79,7 @@ func (l *Lab) addNode(j int) error {
 	return nil
 }
 
-// plug adds a veth whose far end appears in the node under the network's name.
+// plug adds a veth pair. Its far end appears in the node under the network's name.
 func (l *Lab) plug(h *netlink.Handle, ns *namespace, i, j int) error {
 	port := netlink.NewVeth(netlink.NewLinkAttrs())
 	port.Name = portName(i, j)
@@ -134,8 +134,7 @@ func (ns *namespace) links(f func(*netlink.Handle) error) error {
 	})
 }
 
-// LinkDown takes the far end of the node's link down: the node loses carrier, as
-// with a pulled cable.
+// LinkDown takes the far end of the node's link down. The node loses its carrier, as if the cable were pulled.
 func (l *Lab) LinkDown(node, network string) error { return l.setPort(node, network, false) }
 
 // LinkUp plugs the cable in again.
@@ -174,12 +173,12 @@ func (l *Lab) networkIndex(network string) (int, error) {
 	if i := slices.Index(l.cfg.Networks, network); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("lab: no network %q: there are %v", network, l.cfg.Networks)
+	return 0, fmt.Errorf("lab: there is no network %q: the networks are %v", network, l.cfg.Networks)
 }
 
 func (l *Lab) nodeIndex(node string) (int, error) {
 	if j := slices.Index(l.cfg.Nodes, node); j >= 0 {
 		return j, nil
 	}
-	return 0, fmt.Errorf("lab: no node %q: there are %v", node, l.cfg.Nodes)
+	return 0, fmt.Errorf("lab: there is no node %q: the nodes are %v", node, l.cfg.Nodes)
 }

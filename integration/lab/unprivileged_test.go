@@ -14,8 +14,8 @@ import (
 
 const nobody = 65534
 
-// ordinaryMain is an ordinary user's program: it finds out what is possible, runs
-// itself again in a user namespace and there builds a lab with a process.
+// ordinaryMain is an ordinary user's program: it finds out what is possible, runs itself again in a user namespace, and
+// builds a lab with a process there.
 func ordinaryMain() int {
 	err := Probe()
 	switch {
@@ -55,8 +55,8 @@ func ordinaryLab() error {
 	return nil
 }
 
-// TestUnprivileged takes the way of an ordinary user. As root it becomes nobody first,
-// from a copy of the binary that nobody may read.
+// TestUnprivileged does what an ordinary user does. Root first becomes the user nobody, with a copy of the binary that
+// nobody may read.
 func TestUnprivileged(t *testing.T) {
 	if InUserNamespace() {
 		t.Skip("all tests already run in a user namespace")

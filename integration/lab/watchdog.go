@@ -14,16 +14,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
-// Watchdogs holds simulated watchdogs of the nodes, one for each boot of a node. The lab's owner holds them, as the
-// kernel holds real ones: they go on counting when an agent is killed or stopped, and the agent's end restarts the
-// countdown.
+// Watchdogs contains simulated watchdogs of the nodes, one for each boot of a node. They are in the process of the
+// lab's owner, as real ones are in the kernel: they keep counting down when an agent is killed or stopped, and the
+// agent's end restarts the countdown.
 type Watchdogs struct {
 	dir   string
 	fired func(node string, timeout time.Duration)
 
 	mu        sync.Mutex // guards the fields below
 	closed    bool
-	devices   map[string]*watchdogtest.Device // of the present boot
+	devices   map[string]*watchdogtest.Device // those of the present boot
 	listeners []net.Listener
 	conns     map[net.Conn]bool
 	wg        sync.WaitGroup
@@ -45,10 +45,10 @@ func NewWatchdogs(dir string, nodes []string, fired func(node string, timeout ti
 	return w, nil
 }
 
-// Path is the socket by which the node's agent reaches its watchdog, see [DialWatchdog].
+// Path returns the socket by which the node's agent reaches its watchdog, see [DialWatchdog].
 func (w *Watchdogs) Path(node string) string { return filepath.Join(w.dir, node+".wdt") }
 
-// Boot gives the node another boot: no countdown runs any more.
+// Boot gives the node another boot, in which no countdown runs.
 func (w *Watchdogs) Boot(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *Watchdogs) accept(node string, l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		w.mu.Lock()
 		d := w.devices[node]
@@ -86,7 +86,7 @@ func (w *Watchdogs) accept(node string, l net.Listener) {
 	}
 }
 
-// Close ends all watchdogs. After it none fires.
+// Close ends all watchdogs. None fires after that.
 func (w *Watchdogs) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -102,7 +102,7 @@ func (w *Watchdogs) Close() error {
 	return errors.Join(errs...)
 }
 
-// The next types are the requests of an agent to its watchdog, and the answers.
+// These types are the requests of an agent to its watchdog, and the answers.
 type (
 	wdtRequest struct {
 		Op      byte // one of the op constants
@@ -126,7 +126,7 @@ const (
 	opLook    = 'L'
 )
 
-// wdtErrors are the errors that callers distinguish.
+// wdtErrors lists the errors that callers distinguish.
 var wdtErrors = []error{watchdog.ErrCondemned, watchdog.ErrRefused, watchdog.ErrBusy, watchdog.ErrNoWayOut}
 
 // ServeWatchdog serves the watchdog of one node, in one boot, until the listener is closed. It calls fire once, when a
@@ -136,7 +136,7 @@ func ServeWatchdog(l net.Listener, fire func()) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		go serveWatchdog(conn, d)
 	}
@@ -188,7 +188,7 @@ func serveWatchdog(conn net.Conn, d *watchdogtest.Device) {
 type remoteWatchdog struct {
 	conn net.Conn
 
-	mu  sync.Mutex // an answer belongs to the request before it
+	mu  sync.Mutex // held from a request to its answer
 	in  *gob.Decoder
 	out *gob.Encoder
 }
@@ -249,8 +249,8 @@ func (r *remoteWatchdog) Look() (watchdog.Countdown, bool) {
 	return a.Countdown, a.Known && err == nil
 }
 
-// Watchdogs gives every node a simulated watchdog, see [NewWatchdogs]. launcher is a program that runs the agent with
-// the watchdog behind the path that follows the arguments given here. It must be called before the first Start.
+// Watchdogs gives every node a simulated watchdog, see [NewWatchdogs]. launcher is a program that runs the agent with a
+// watchdog; the path of the watchdog is added to the arguments given here. Call Watchdogs before the first Start.
 func (a *Agents) Watchdogs(fired func(node string, timeout time.Duration), launcher ...string) (*Watchdogs, error) {
 	w, err := NewWatchdogs(a.cfg.Dir, a.Nodes(), fired)
 	a.launcher, a.dogs = launcher, w

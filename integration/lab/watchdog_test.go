@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// A simulated watchdog counts on without the process that armed it, keeps the countdown of a sentence, and forgets all with
-// another boot of its node.
+// A simulated watchdog keeps counting down without the process that armed it, and keeps the countdown of a sentence. It
+// forgets everything at the next boot of its node.
 func TestWatchdogsOutliveTheirAgents(t *testing.T) {
 	fired := make(chan time.Duration, 1)
 	w, err := NewWatchdogs(t.TempDir(), []string{"n1"}, func(_ string, timeout time.Duration) { fired <- timeout })
@@ -61,7 +61,7 @@ func TestWatchdogsOutliveTheirAgents(t *testing.T) {
 	}
 }
 
-// What was disarmed may be opened by the next process, and a condemned boot by nobody.
+// The next process may open a watchdog that was disarmed. No process may open that of a condemned boot.
 func TestServeWatchdog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "watchdog")
 	l, err := net.Listen("unix", path)
@@ -92,7 +92,7 @@ func TestServeWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, _ := second.Look(); c.Running {
-		t.Error("it runs on after it was disarmed")
+		t.Error("it still counts down after it was disarmed")
 	}
 	if _, err := second.Arm(time.Hour); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wire gives access to all networks, like an attacker on every cable: it reads whole Ethernet frames as the nodes send
-// them, and can deliver frames to any node. The frames that it sends pass every cut.
+// Wire gives access to all networks, like that of an attacker on every cable. It reads whole Ethernet frames as the
+// nodes send them, and can deliver frames to any node. The frames that it sends pass every cut.
 type Wire struct {
 	lab   *Lab
 	file  *os.File // a socket in the hub
@@ -20,7 +20,7 @@ type Wire struct {
 	links map[place]int
 }
 
-// unixConn is what a Wire needs of its socket.
+// unixConn contains the methods of a socket that a Wire needs.
 type unixConn interface {
 	Read(f func(fd uintptr) bool) error
 	Write(f func(fd uintptr) bool) error
@@ -32,7 +32,7 @@ type place struct{ network, node int }
 func (l *Lab) Wire() (*Wire, error) {
 	w := &Wire{lab: l, ports: map[int]place{}, links: map[place]int{}}
 	err := l.hub.do(func() error {
-		const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8 // in the order of the network
+		const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8 // in network byte order
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
 		if err != nil {
 			return fmt.Errorf("open packet socket: %w", err)
@@ -94,7 +94,7 @@ func (w *Wire) Read(b []byte) (n, node, network int, err error) {
 	}
 }
 
-// Send delivers a frame to a node. Without a carrier there it is lost.
+// Send delivers a frame to a node. The frame is lost if the node has no carrier there.
 func (w *Wire) Send(frame []byte, node, network int) error {
 	to := &unix.SockaddrLinklayer{Ifindex: w.links[place{network, node}], Halen: 6}
 	copy(to.Addr[:], frame[:min(6, len(frame))])
@@ -127,5 +127,5 @@ func (w *Wire) Hardware(node, network int) (mac net.HardwareAddr, err error) {
 	return mac, nil
 }
 
-// Close ends Read.
+// Close closes the wire and makes Read return.
 func (w *Wire) Close() error { return w.file.Close() }

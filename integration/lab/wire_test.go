@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What passes on a wire can be read there, and what is sent by it passes a cut.
+// The wire reads what passes on a network, and what it sends passes a cut.
 func TestWire(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t)
@@ -57,7 +57,8 @@ func TestWire(t *testing.T) {
 		}
 		receive()
 		changed(t)(n.Cut(half))
-		b[14+20+6], b[14+20+7] = 0, 0 // the sum that a card would have made
+		// A card would have computed this checksum.
+		b[14+20+6], b[14+20+7] = 0, 0
 		if err := w.Send(b[:size], 2, 1); err != nil {
 			t.Fatal(err)
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
-// bubbleFlag turns the verb into the child process that runs one simulation.
+// bubbleFlag makes the command a child process that runs one simulation.
 const bubbleFlag = "bubble"
 
-// formats lists the values of -o; markdown is the table for a document.
+// formats lists the values of -o; markdown prints a table for a document.
 var formats = []string{"table", "markdown"}
 
 // simulateOptions holds the flags of the command. The first four may have several values; every combination is
@@ -70,7 +70,7 @@ column WALL.`,
 	o := simulateOptions{base: gossipsim.DefaultConfig(10)}
 	o.flags(cmd)
 	bubble := cmd.Flags().Bool(bubbleFlag, false, "")
-	_ = cmd.Flags().MarkHidden(bubbleFlag) // fails for unknown flags only
+	_ = cmd.Flags().MarkHidden(bubbleFlag) // it fails only for unknown flags
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *bubble {
 			gossipsim.ChildMain(env.stdin, env.stdout)
@@ -117,7 +117,7 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.StringVarP(&o.format, "output", "o", formats[0], "format of the output: "+strings.Join(formats, ", "))
 }
 
-// configs lists the simulations to run, with the trials of a case one after another.
+// configs lists the simulations to run. The trials of a case follow each other.
 func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	if k, err := strconv.Atoi(o.policy); err == nil && k > 0 {
 		o.base.AtLeast = k
@@ -149,7 +149,7 @@ func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	return configs, nil
 }
 
-// cases yields every combination of the flags' values, in an order that keeps comparable ones together.
+// cases yields every combination of the flags' values, in an order that keeps comparable cases together.
 func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	c := o.base
 	c.All = o.policy == "all"

@@ -24,8 +24,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// expectExit is the script command "exit CODE COMMAND ARG...": it runs a command and
-// compares its exit code.
+// expectExit is the script command "exit CODE COMMAND ARG...": it runs a command and compares its exit code.
 func expectExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exit CODE COMMAND ARG...")
@@ -39,7 +38,7 @@ func expectExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestHelpFitsOnTheScreen: every command explains itself with an example, in 80 columns.
+// TestHelpFitsOnTheScreen: the help of every command has an example and fits into 80 columns.
 func TestHelpFitsOnTheScreen(t *testing.T) {
 	var out bytes.Buffer
 	env := &environment{stdout: &out, stderr: &out}
@@ -57,7 +56,7 @@ func TestHelpFitsOnTheScreen(t *testing.T) {
 			t.Errorf("%s lacks an example or a short line without a full stop:\n%s", c.CommandPath(), out.String())
 		}
 		for line := range strings.Lines(out.String()) {
-			if len([]rune(line)) > 81 { // the line break included
+			if len([]rune(line)) > 81 { // including the line break
 				t.Errorf("%s: wider than 80 columns: %s", c.CommandPath(), line)
 			}
 		}

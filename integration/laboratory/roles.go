@@ -26,7 +26,7 @@ func newBootCommand() *cobra.Command {
 	}
 }
 
-// newArmedCommand is the agent whose watchdog is behind a socket of the lab.
+// newArmedCommand returns the command that is an agent whose watchdog is behind a socket of the lab.
 func newArmedCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{Use: roleArmed + " SOCKET", Hidden: true, Args: cobra.ExactArgs(1)}
 	file := cmd.Flags().String("config", "", "the agent's configuration")

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// environment holds everything that a command may know of the process around it.
+// environment contains everything that a command may know about the process.
 type environment struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -18,21 +18,21 @@ type environment struct {
 	getenv func(string) string
 }
 
-// warn prints text to stderr, with one line of output for each line of the text.
+// warn prints text to stderr, in one line for each line of the text.
 func (e *environment) warn(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(e.stderr, "laboratory: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// The exit codes are the same for every command.
+// The exit codes are the same for all commands.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// usageError is a mistake of the caller: the command line makes no sense.
+// usageError is a mistake of the caller: the command line is wrong.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -70,7 +70,7 @@ Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		Example:       "  laboratory demo\n  laboratory simulate --nodes 50 --scenario isolate --compare\n  sudo laboratory soak --duration 30m",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs, // checked below, to report them in one line
+		Args: cobra.ArbitraryArgs, // they are checked below, so that the error fits on one line
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
 			for _, c := range cmd.Commands() {
@@ -86,7 +86,8 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 	}
 	root.AddCommand(newDemoCommand(env), newSimulateCommand(env), newSoakCommand(env), newNightCommand(env), newBootCommand(), newArmedCommand(env))
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's command returns success for an unknown topic
+	// Cobra's own help command returns success for an unknown topic.
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.SetUsageTemplate(usageTemplate)
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)

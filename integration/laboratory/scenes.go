@@ -21,8 +21,8 @@ func binFlag(cmd *cobra.Command, bin *string) {
 	cmd.Flags().StringVar(bin, "bin", "bin", "`folder` with fencing-agent and fencectl")
 }
 
-// inNamespaces plays a scene as root, or as root of a user namespace. The program then runs in this namespace from the
-// start. If neither is allowed, it plays a substitute and prints the reason.
+// inNamespaces plays a scene as root, or as root of a user namespace; in that case the program runs in the namespace
+// from the start. If neither is allowed, it plays a substitute and prints the reason.
 func inNamespaces(ctx context.Context, scene func(context.Context) error, otherwise func(context.Context, error) error) error {
 	err := lab.Probe()
 	if err == nil {

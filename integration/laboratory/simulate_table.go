@@ -111,7 +111,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", r.Virtual.Seconds(), r.Wall.Seconds(), r.PeakRSS>>20))
 }
 
-// within formats a quantile in seconds, or notes that it is beyond the end of the run.
+// within prints a quantile in seconds, or notes that it is beyond the end of the run.
 func within(r *gossipsim.Report, d detection, q float64) string {
 	switch t, ok := d.Quantile(q); {
 	case d.Len() == 0:
@@ -130,7 +130,7 @@ func perHour(count int, r *gossipsim.Report) string {
 	return fmt.Sprintf("%.3g", float64(count)/r.NodeHours)
 }
 
-// simulateRows returns the table of several cases, with its head first.
+// simulateRows returns the table of several cases, beginning with its head.
 func simulateRows(cases []*gossipsim.Report) [][]string {
 	rows := [][]string{{
 		"SCENARIO", "N", "PARAMS", "BELOW QUORUM p50/max", "EXACT p50/max", "LEFT p50/p99/max",

@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// A mutant that does not compile attacks nothing, and a run of all that says so takes hours. So each is type-checked, with what
-// the go command exports of the packages that it imports.
+// A mutant that does not compile attacks nothing, and only a run of all mutants, which takes hours, would report it.
+// Each mutant is therefore type-checked, with the exports of the imported packages that the go command provides.
 func TestMutantsCompile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("type-checks each mutant, for a minute: make verify does it")
+		t.Skip("type-checks each mutant, which takes a minute; make verify does it")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestMutantsCompile(t *testing.T) {
 	for _, m := range all {
 		changed, err := m.apply(root)
 		if err != nil {
-			continue // TestMutantsApply tells
+			continue // TestMutantsApply reports this
 		}
 		if err := c.compiles(changed); err != nil {
 			t.Errorf("%q: %v", m.name(), err)
@@ -46,16 +46,16 @@ func TestMutantsCompile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.compiles(map[string][]byte{file: append(text, "\nvar _ int = \"\"\n"...)}) == nil {
-		t.Error("what does not compile is taken for what does")
+		t.Error("a mutant that does not compile is accepted")
 	}
 }
 
-// compiler type-checks packages of which files have changed.
+// compiler type-checks packages with changed files.
 type compiler struct {
 	root     string
 	fset     *token.FileSet
 	imports  types.Importer
-	packages map[string][]string // names of the files, by the folder below root
+	packages map[string][]string // names of the files, by the folder relative to root
 	parsed   map[string]*ast.File
 }
 
@@ -88,7 +88,7 @@ func newCompiler(t *testing.T, root string) *compiler {
 	return c
 }
 
-// compiles type-checks the packages of the changed files, which are named by their path below root.
+// compiles type-checks the packages of the changed files, which are named by their paths relative to root.
 func (c *compiler) compiles(changed map[string][]byte) error {
 	dirs := map[string]bool{}
 	for file := range changed {

@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// mutant is a guard that is taken away.
+// mutant is the source without one guard.
 type mutant struct {
-	rule  string // of docs/lease.md, or a word if it is in none of its rules
+	rule  string // a rule of docs/lease.md, or a word if none of its rules applies
 	what  string // what is wrong with the mutant
 	edits []edit
-	in    []string // packages whose tests must notice
+	in    []string // packages whose tests must fail
 }
 
-// edit replaces a text, held as lines, that occurs exactly once in a file.
+// edit replaces a text of whole lines that occurs exactly once in a file.
 type edit struct {
-	file     string // by its path below the root
+	file     string // path relative to the root
 	from, to []string
 }
 
 func (m *mutant) name() string { return m.rule + ": " + m.what }
 
-// apply returns the changed files by their path below root.
+// apply returns the changed files by their paths relative to root.
 func (m *mutant) apply(root string) (map[string][]byte, error) {
 	changed := map[string][]byte{}
 	for _, e := range m.edits {
@@ -56,16 +56,16 @@ type verdict string
 const (
 	caught   verdict = "caught"
 	survived verdict = "SURVIVED"
-	broken   verdict = "BROKEN" // does not apply or does not compile
+	broken   verdict = "BROKEN" // it does not apply or does not compile
 )
 
 type result struct {
 	verdict verdict
-	tests   []string // that failed
+	tests   []string // tests that failed
 	output  string
 }
 
-// by says which tests caught a mutant.
+// by returns the names of the tests that caught a mutant.
 func (r *result) by(all bool) string {
 	if len(r.tests) > 1 && !all {
 		return fmt.Sprintf("%s and %d more", r.tests[0], len(r.tests)-1)
@@ -75,13 +75,13 @@ func (r *result) by(all bool) string {
 
 // lab runs tests on mutated source.
 type lab struct {
-	root    string // of the module
-	dir     string // for overlays
+	root    string // root of the module
+	dir     string // folder for overlays
 	tests   string // which tests to run; empty: all
 	timeout time.Duration
 }
 
-// find looks for the module that contains the working directory.
+// find finds the module that contains the working directory.
 func (l *lab) find(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *lab) test(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the mutated files and the list with which the go command uses them.
+// overlay writes the mutated files, and the list that makes the go command use them.
 func (l *lab) overlay(m *mutant) (string, error) {
 	changed, err := m.apply(l.root)
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *lab) overlay(m *mutant) (string, error) {
 
 var failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^(panic: .*)|^(\S+\.go:\d+:\d+: .*)`)
 
-// failedTests lists the failed tests, top level only.
+// failedTests lists the failed top-level tests.
 func failedTests(out []byte) []string {
 	var tests []string
 	for _, m := range failLine.FindAllSubmatch(out, -1) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// listName is the path of a package's list of mutants, below its directory.
+// listName is the path of a package's list of mutants, relative to the package.
 const listName = "/testdata/mutants.txt"
 
 // allMutants reads the lists of all packages below root.

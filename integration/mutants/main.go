@@ -20,15 +20,15 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program: 0 if every mutant was caught, 1 if not, 2 on bad usage.
+// run is the program. It returns 0 if every mutant was caught, 1 if not, and 2 on bad usage.
 func run(ctx context.Context, args []string, out, diag io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(diag)
 	only := flags.String("run", "", "take only mutants whose `rule: description` matches this regular expression")
 	list := flags.Bool("list", false, "print the list and run nothing")
 	verbose := flags.Bool("v", false, "print all failing tests of a mutant, and the output of those that do not compile")
-	tests := flags.String("tests", "", "run only tests that match this `regexp`, to see what they catch alone")
-	timeout := flags.Duration("timeout", 3*time.Minute, "for the tests of one mutant; running into it counts as caught")
+	tests := flags.String("tests", "", "run only tests that match this `regexp`, to see what they catch by themselves")
+	timeout := flags.Duration("timeout", 3*time.Minute, "limit for the tests of one mutant; reaching it counts as caught")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 	return 0
 }
 
-// execute runs the tests once as they are and once for each mutant, and prints a table.
+// execute runs the tests once without changes and once for each mutant, and prints a table.
 func execute(ctx context.Context, l *lab, chosen []mutant, verbose bool, out io.Writer) error {
 	if err := l.open(); err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// The list must fit the source, or the next run says nothing. This is the part that can be
-// checked in no time.
+// The list must fit the source, or the next run proves nothing. This is the part of that check which takes no time.
 func TestMutantsApply(t *testing.T) {
 	all, err := allMutants("../..")
 	if err != nil {
@@ -91,7 +90,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What stands in a list is taken as it stands there: tabs, several lines, several files, other packages.
+// The text in a list is used unchanged: tabs, several lines, several files, other packages.
 func TestParse(t *testing.T) {
 	const text = "# a comment\n\nB1: two files\nin ./p ./q\nat a.go\n-\tif x {\n-\t\ty()\n+\tif false {\nat q/b.go\n-gone()\n\nlive: one\nat a.go\n-+1\n+-1\n"
 	got, err := parse(text, "p")

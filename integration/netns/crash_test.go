@@ -18,14 +18,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
-// TestCrashWhileTheLUNHangs: an agent is killed while its I/O to the LUN hangs. It cannot end, and keeps
-// all that it has open. Its parent does not learn of its death, and an agent that is started beside it says what it waits for. When the storage answers all is well again by itself.
+// TestCrashWhileTheLUNHangs: an agent is killed while its I/O to the LUN hangs. It cannot end, and keeps open what it
+// has open. Its parent does not learn of its death, and an agent that is started beside it reports what it waits for.
+// When the storage answers, all is well again by itself.
 func TestCrashWhileTheLUNHangs(t *testing.T) {
 	need(t)
 	dir := newDir(t)
 	d := newDisk(t, dir)
 	c := d.clusterOn(dir, 3, 512)
-	t.Cleanup(func() { c.Lab().Close() }) // before the loop devices and the disk go
+	// This precedes the removal of the loop devices and the disk.
+	t.Cleanup(func() { c.Lab().Close() })
 	c.startAll()
 	thaw := d.freeze()
 	c.await(startLimit, "the LUN is lost", lunLost(c.nodes...))
@@ -68,7 +70,7 @@ func TestCrashWhileTheLUNHangs(t *testing.T) {
 	t.Logf("ended %v after the storage answered, ready %v after the start", ended.Round(time.Millisecond), back.Round(time.Millisecond))
 }
 
-// commandOf is the command line of a process.
+// commandOf returns the command line of a process.
 func commandOf(t *testing.T, p *lab.Process) []string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID()))
@@ -78,7 +80,7 @@ func commandOf(t *testing.T, p *lab.Process) []string {
 	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 }
 
-// second starts another agent on a node, and returns what it writes once it has ended.
+// second starts another agent on a node. Its output can be read once it has ended.
 func (c *cluster) second(node string, argv []string) (*lab.Process, *bytes.Buffer) {
 	c.t.Helper()
 	said := &bytes.Buffer{}
@@ -91,8 +93,8 @@ func (c *cluster) second(node string, argv []string) (*lab.Process, *bytes.Buffe
 	return p, said
 }
 
-// TestKilledInItsOnlyThread: which thread of an agent does the I/O that hangs is up to its runtime. Rarely it
-// is the first one, which is then no zombie, so that the process looks alive. dd has no other.
+// TestKilledInItsOnlyThread: the runtime decides which thread of an agent does the I/O that hangs. Rarely it is the
+// first thread, which then is not a zombie, so that the process looks alive. dd has only one thread.
 func TestKilledInItsOnlyThread(t *testing.T) {
 	need(t)
 	d := newDisk(t, newDir(t))
@@ -104,7 +106,8 @@ func TestKilledInItsOnlyThread(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = dd.Wait() }() // it was killed
 	pid := dd.Process.Pid
-	looks := 0 // in a row that found it so: for a moment it is while its program is loaded
+	// The number of consecutive checks that found it so: it is so for a moment while its program is loaded.
+	looks := 0
 	awaitCondition(t, startLimit, "dd hangs", func() bool {
 		if looks++; !hangs(fmt.Sprintf("/proc/%d", pid)) {
 			looks = 0
@@ -112,14 +115,14 @@ func TestKilledInItsOnlyThread(t *testing.T) {
 		return looks == 20
 	})
 	if procfs.Killed("/proc", pid) {
-		t.Error("it was killed before it was")
+		t.Error("it was reported as killed before it was")
 	}
 	if err := dd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if !procfs.Killed("/proc", pid) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		t.Errorf("not known to be killed: %v\n%s", err, status)
+		t.Errorf("not reported as killed: %v\n%s", err, status)
 	}
 	select {
 	case <-ended:
@@ -129,18 +132,19 @@ func TestKilledInItsOnlyThread(t *testing.T) {
 	thaw()
 	<-ended
 	if procfs.Killed("/proc", pid) {
-		t.Error("killed although it has ended")
+		t.Error("reported as killed although it has ended")
 	}
 }
 
-// remains checks what is left of a process that was killed while a thread of it hangs, and returns that
-// thread: it has all descriptors. The process shows none any more, unless it is its first thread that hangs.
+// remains checks what is left of a process that was killed while one of its threads hangs, and returns that thread,
+// which has all descriptors. The process itself has none any more, unless its first thread is the one that hangs.
 func remains(t *testing.T, pid int) string {
 	t.Helper()
 	if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)); err != nil || len(open) > 0 && !hangs(fmt.Sprintf("/proc/%d", pid)) {
 		t.Errorf("process %d shows %d descriptors, %v", pid, len(open), err)
 	}
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is sound
+	// The pattern is valid.
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, thread := range threads {
 		if !hangs(thread) {
 			continue
@@ -164,7 +168,7 @@ func remains(t *testing.T, pid int) string {
 	return ""
 }
 
-// hangs reports whether a thread, by its folder in /proc, is in the kernel and cannot be interrupted.
+// hangs reports whether a thread, given by its folder in /proc, is in the kernel and cannot be interrupted.
 func hangs(thread string) bool {
 	stat, err := os.ReadFile(filepath.Join(thread, "stat"))
 	return err == nil && strings.Contains(string(stat), ") D ")

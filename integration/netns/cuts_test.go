@@ -16,14 +16,17 @@ import (
 
 var cuts = flag.Int("cuts", 0, "how often each cut is repeated whose times are compared between two versions of the agent (FENCING_BIN)")
 
-// cutTimes are those of one cut, of the node that was last.
+// cutTimes contains the times of one cut, each of the node that was last.
 type cutTimes struct {
-	end  time.Duration // until the losers are not fed any more; where there is no winner, until all starve or hold by the LUN
-	left time.Duration // until the winners, or all, have said LEFT of whom they lost
-	how  string        // what the losers say then
+	// end is the time until the losers are no longer fed. If there is no winner, it is the time until all nodes starve
+	// or hold by the LUN.
+	end  time.Duration
+	left time.Duration // until the winners, or all nodes, have reported LEFT for the nodes that they lost
+	how  string        // the reason that the losers then report
 }
 
-// TestTimesOfCuts prints how fast a part that has lost gives way, and the others say LEFT. It judges the outcome, not the time.
+// TestTimesOfCuts prints how fast a losing part gives way, and how fast the others report LEFT. It checks only the
+// outcome, not the times.
 func TestTimesOfCuts(t *testing.T) {
 	need(t)
 	if *cuts == 0 {
@@ -63,7 +66,7 @@ func TestTimesOfCuts(t *testing.T) {
 	w.Flush()
 }
 
-// spread is the least, the median and the greatest.
+// spread prints the least, the median and the greatest.
 func spread(all []cutTimes, of func(cutTimes) time.Duration) string {
 	var s []float64
 	for _, x := range all {
@@ -73,7 +76,7 @@ func spread(all []cutTimes, of func(cutTimes) time.Duration) string {
 	return fmt.Sprintf("%.2f / %.2f / %.2f s", s[0], s[len(s)/2], s[len(s)-1])
 }
 
-// timesOf cuts a cluster that is all up into parts of these sizes.
+// timesOf cuts a healthy cluster into parts of these sizes.
 func (c *cluster) timesOf(sizes []int) (out cutTimes) {
 	c.t.Helper()
 	var parts [][]string

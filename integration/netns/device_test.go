@@ -17,9 +17,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// twoWays is two nodes on two networks, each with its default route by way of the other
-// node over network b, and on network a two pairs of members: one with sockets pinned to
-// a, one with memberlist's own transport.
+// twoWays has two nodes on two networks. The default route of each leads to the other node over network b. Network a
+// has two pairs of members: one uses sockets that are bound to the interface of a, and the other uses memberlist's own
+// transport.
 type twoWays struct {
 	*lab.Lab
 	pinned, stock [2]*member
@@ -35,7 +35,8 @@ func newTwoWays(t *testing.T) *twoWays {
 	t.Cleanup(func() { l.Close() })
 	w := &twoWays{Lab: l}
 	for i := range 2 {
-		err := l.Do(memberName(i), func() error { // the thread's own view of /proc/sys
+		// The thread has its own view of /proc/sys.
+		err := l.Do(memberName(i), func() error {
 			return os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("2"), 0)
 		})
 		if err != nil {
@@ -68,7 +69,7 @@ func newTwoWays(t *testing.T) *twoWays {
 	return w
 }
 
-// setDown takes a node's own interface on network a down.
+// setDown takes a node's interface on network a down.
 func (w *twoWays) setDown(t *testing.T, node int) {
 	t.Helper()
 	err := w.Links(memberName(node), func(h *netlink.Handle) error {
@@ -93,11 +94,11 @@ func awaitCondition(t *testing.T, within time.Duration, what string, cond func()
 	}
 }
 
-// noticeLimit is how long a member may hold a peer alive whose network is gone.
+// noticeLimit is the longest time for which a member may count a peer as alive after its network is lost.
 const noticeLimit = 8 * time.Second
 
-// gone waits until both pinned members have given each other up, and checks that there
-// was no evidence after the cut.
+// gone waits until the two members with bound sockets have given each other up, and checks that they got no evidence
+// after the cut.
 func (w *twoWays) gone(t *testing.T, cut boottime.Instant) {
 	t.Helper()
 	for i, m := range w.pinned {
@@ -110,8 +111,8 @@ func (w *twoWays) gone(t *testing.T, cut boottime.Instant) {
 	}
 }
 
-// TestDeadNetworkDoesNotLiveOnThroughAnother: with network a down on both ends, sockets
-// that are bound to its addresses only go on talking by way of network b.
+// TestDeadNetworkDoesNotLiveOnThroughAnother: when network a is down on both ends, sockets that are bound only to its
+// addresses still communicate, over network b.
 func TestDeadNetworkDoesNotLiveOnThroughAnother(t *testing.T) {
 	t.Run("both ends", func(t *testing.T) {
 		t.Parallel()
@@ -140,15 +141,14 @@ func TestDeadNetworkDoesNotLiveOnThroughAnother(t *testing.T) {
 		cut := boottime.Now()
 		w.gone(t, cut)
 		awaitCondition(t, noticeLimit, "h2, not pinned, gives h1 up", func() bool { return !w.stock[1].state().alive })
-		// How long h1, whose packets still arrive by the other network, goes on believing in h2
-		// is a matter of memberlist's timing; that it can at all is shown by "both ends".
+		// The packets of h1 still arrive over the other network. How long it counts h2 as alive depends on memberlist's
+		// timing; "both ends" proves that it can do so.
 		s := w.stock[0].state()
 		t.Logf("h1, not pinned, holds h2 alive then: %v", s.alive && s.deaths == 0)
 	})
 }
 
-// TestDeviceMadeAnew: sockets stay with the interface they were bound to, and a new one of
-// its name is another one.
+// TestDeviceMadeAnew: sockets stay bound to their interface, and a new interface with the same name is a different one.
 func TestDeviceMadeAnew(t *testing.T) {
 	need(t)
 	c := newCluster(t, 2, 512, nil)
@@ -166,7 +166,7 @@ func TestDeviceMadeAnew(t *testing.T) {
 	c.hold(0, "nobody noticed", observe.Steady(began, c.nodes...), observe.Quiet(began, c.nodes...))
 }
 
-// TestOwnAddressChanges: the network counts as down, and the log says why it stays so.
+// TestOwnAddressChanges: the network counts as down, and the log says why.
 func TestOwnAddressChanges(t *testing.T) {
 	need(t)
 	c := newCluster(t, 2, 512, nil)

@@ -13,10 +13,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/doubt"
 )
 
-// crashes is how many agents are killed, one after the other.
+// crashes is the number of agents that are killed, one after the other.
 const crashes = 5
 
-// TestLeftByDoubt kills agents of groups that have doubts, and lets one stand still: for less than is forgiven, and for more.
+// TestLeftByDoubt kills agents of groups that have doubts, and stops one agent twice: for less time than is tolerated,
+// and for more.
 func TestLeftByDoubt(t *testing.T) {
 	need(t)
 	ran := false

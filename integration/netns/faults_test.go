@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// TestDemoOnLoopDevices walks the demo's scenario, but on block devices.
+// TestDemoOnLoopDevices plays the demo's scenario on block devices.
 func TestDemoOnLoopDevices(t *testing.T) {
 	need(t)
 	for _, size := range []int{2, 4, 5} {
@@ -27,7 +27,7 @@ func TestDemoOnLoopDevices(t *testing.T) {
 	}
 }
 
-// TestIsolatedNode: the rest says LEFT, the lone node ceases to be fed in time.
+// TestIsolatedNode: the others report LEFT, and the lone node is no longer fed, both in time.
 func TestIsolatedNode(t *testing.T) {
 	need(t)
 	c := newCluster(t, 4, 512, nil)
@@ -47,7 +47,7 @@ func TestIsolatedNode(t *testing.T) {
 	c.await(startLimit, "n2 is back", c.everybody())
 }
 
-// TestPulledCables: without carrier on every network a node knows at once.
+// TestPulledCables: a node that has no carrier on any network knows that at once.
 func TestPulledCables(t *testing.T) {
 	need(t)
 	c := newCluster(t, 4, 512, nil)
@@ -75,8 +75,8 @@ func TestPulledCables(t *testing.T) {
 	c.await(startLimit, "n4 is back", c.everybody())
 }
 
-// TestOneWayLink: two nodes that hear each other one way only do not count each other,
-// and both stay in the majority.
+// TestOneWayLink: two nodes between which only one direction works do not count each other, and both stay in the
+// majority.
 func TestOneWayLink(t *testing.T) {
 	need(t)
 	c := newCluster(t, 4, 512, nil)
@@ -97,7 +97,7 @@ func TestOneWayLink(t *testing.T) {
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...), observe.Steady(began, c.nodes...))
 }
 
-// TestLossyNetworks: a fifth of all packets lost on both networks moves nobody.
+// TestLossyNetworks: a loss of a fifth of all packets on both networks has no effect.
 func TestLossyNetworks(t *testing.T) {
 	need(t)
 	c := newCluster(t, 4, 512, nil)
@@ -109,7 +109,7 @@ func TestLossyNetworks(t *testing.T) {
 	c.hold(20*time.Second, "nobody moves", observe.Steady(began, c.nodes...), observe.Quiet(began, c.nodes...))
 }
 
-// TestMetricsInside: the HTTP listener of a node answers inside its namespace only.
+// TestMetricsInside: the HTTP listener of a node answers only inside the node's namespace.
 func TestMetricsInside(t *testing.T) {
 	need(t)
 	c := newCluster(t, 2, 4096, nil)

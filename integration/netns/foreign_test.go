@@ -13,10 +13,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-var foreign = flag.Duration("foreign", 20*time.Second, "how long a LUN that somebody else has formatted stays below agents that run")
+var foreign = flag.Duration("foreign", 20*time.Second, "how long agents run on a LUN that another host has formatted")
 
-// TestFormattedByAnotherHost: four agents run, and a fifth host makes a file system on the LUN. Nobody writes to it any
-// more, the status says what stands there, and an agent that starts meanwhile starts without it.
+// TestFormattedByAnotherHost: four agents run, and a fifth host makes a file system on the LUN. No agent writes to the
+// LUN after that, the status says what is on it, and an agent that starts meanwhile starts without it.
 func TestFormattedByAnotherHost(t *testing.T) {
 	need(t)
 	for _, program := range []string{"mkfs.ext4", "e2fsck"} {
@@ -62,7 +62,7 @@ func TestFormattedByAnotherHost(t *testing.T) {
 	c.clean(other)
 }
 
-// clean checks that the file system on a device is whole.
+// clean checks that the file system on a device is intact.
 func (c *cluster) clean(device string) {
 	c.t.Helper()
 	if out, err := exec.Command("e2fsck", "-fn", device).CombinedOutput(); err != nil {
@@ -70,7 +70,7 @@ func (c *cluster) clean(device string) {
 	}
 }
 
-// lunTrouble holds when all nodes report a LUN in that trouble.
+// lunTrouble holds when all nodes report a LUN with that trouble.
 func (c *cluster) lunTrouble(wants ...string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range c.nodes {

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// TestHiccups: what an outage forgives, and what it does not.
+// TestHiccups: which deviations are tolerated in an outage, and which are not.
 func TestHiccups(t *testing.T) {
 	began := time.Now()
 	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
@@ -30,7 +30,7 @@ func TestHiccups(t *testing.T) {
 	for name, c := range map[string]struct {
 		verdicts     []observe.Change
 		events       []observe.Event
-		held, itself bool // the conditions hold
+		held, itself bool // whether the conditions hold
 	}{
 		"no hiccup":             {[]observe.Change{asks(3), hold(4)}, nil, true, true},
 		"LEFT without one":      {[]observe.Change{asks(3), hold(4)}, []observe.Event{left(3)}, true, false},

@@ -23,15 +23,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-var hung = flag.Duration("hung", 30*time.Second, "how long the LUN hangs below agents whose network is well")
+var hung = flag.Duration("hung", 30*time.Second, "how long the LUN hangs while the agents' networks work")
 
 const (
 	fiFreeze = 0xC0045877 // FIFREEZE and FITHAW of linux/fs.h, which x/sys/unix does not have
 	fiThaw   = 0xC0045878
 )
 
-// disk is a small file system of the test's own, on a loop device, with the LUN's file on
-// it: frozen it is a LUN whose writes hang in the kernel, full one that refuses them.
+// disk is a small file system of the test, on a loop device, with the LUN's file on it. If it is frozen, writes to the
+// LUN hang in the kernel; if it is full, they are refused.
 type disk struct {
 	t     *testing.T
 	mount string
@@ -72,8 +72,8 @@ func newDisk(t *testing.T, dir string) *disk {
 	return d
 }
 
-// freeze makes all writes to the disk hang until the returned function is called. The end
-// of the test calls it in any case, and another process should this one be killed.
+// freeze makes all writes to the disk hang until the returned function is called. The end of the test calls it in any
+// case, and another process does so if this one is killed.
 func (d *disk) freeze() (thaw func()) {
 	d.t.Helper()
 	f, err := os.Open(d.mount)
@@ -96,14 +96,14 @@ func (d *disk) freeze() (thaw func()) {
 			}
 			_ = f.Close()
 			_ = guard.Process.Kill()
-			_ = guard.Wait() // killed
+			_ = guard.Wait() // it is killed
 		}
 	}
 	d.t.Cleanup(thaw)
 	return thaw
 }
 
-// clusterOn is a cluster whose nodes see the file through loop devices of their own.
+// clusterOn returns a cluster whose nodes use the file through separate loop devices.
 func (d *disk) clusterOn(dir string, size, sector int) *cluster {
 	d.t.Helper()
 	loops, err := lab.LoopDevices(d.file, size, sector)
@@ -121,7 +121,7 @@ func (d *disk) clusterOn(dir string, size, sector int) *cluster {
 	return c
 }
 
-// lunLost holds when the agents say that they cannot use the LUN.
+// lunLost holds when the agents report that they cannot use the LUN.
 func lunLost(nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range nodes {
@@ -135,7 +135,7 @@ func lunLost(nodes ...string) observe.Condition {
 	}
 }
 
-// footprint is what an agent takes.
+// footprint is what an agent uses.
 type footprint struct{ threads, rss, goroutines int }
 
 var (
@@ -150,7 +150,7 @@ func (c *cluster) footprint(node string) (f footprint) {
 		c.t.Fatal(err)
 	}
 	for _, m := range statusLine.FindAllStringSubmatch(string(b), -1) {
-		n, _ := strconv.Atoi(m[2]) // digits
+		n, _ := strconv.Atoi(m[2]) // the pattern allows only digits
 		if m[1] == "Threads" {
 			f.threads = n
 		} else {
@@ -185,8 +185,8 @@ func (c *cluster) metrics(node string) string {
 	return string(b)
 }
 
-// TestHungLUN: all writes to the LUN hang for a long time, uninterruptibly. Nobody loses
-// the quorum that the network gives, nothing grows, and all is well again by itself.
+// TestHungLUN: all writes to the LUN hang for a long time and cannot be interrupted. No node loses the quorum that the
+// network provides, no footprint grows, and all is well again by itself.
 func TestHungLUN(t *testing.T) {
 	for _, sector := range []int{512, 4096} {
 		t.Run(strconv.Itoa(sector), func(t *testing.T) {
@@ -194,7 +194,8 @@ func TestHungLUN(t *testing.T) {
 			dir := newDir(t)
 			d := newDisk(t, dir)
 			c := d.clusterOn(dir, 4, sector)
-			t.Cleanup(func() { c.Lab().Close() }) // before the loop devices and the disk go
+			// This precedes the removal of the loop devices and the disk.
+			t.Cleanup(func() { c.Lab().Close() })
 			c.startAll()
 			before := map[string]footprint{}
 			for _, node := range c.nodes {
@@ -218,8 +219,8 @@ func TestHungLUN(t *testing.T) {
 	}
 }
 
-// TestLUNThatRefusesWrites: every write fails at once, here because the disk below is full.
-// The agents live by the network, and take their slots up when there is room.
+// TestLUNThatRefusesWrites: every write fails at once, here because the disk is full. The agents live by the network,
+// and claim their slots when there is space.
 func TestLUNThatRefusesWrites(t *testing.T) {
 	need(t)
 	dir := newDir(t)
@@ -230,7 +231,7 @@ func TestLUNThatRefusesWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Slots that were never written take no room: they have to find some.
+	// Slots that were never written take no space, and must find some.
 	if err := errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 8192, 1<<20-8192), f.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -251,10 +252,10 @@ func TestLUNThatRefusesWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, back := c.await(startLimit, "slots claimed", observe.LUNReady(c.nodes...))
-	t.Logf("ready %v after there was room", back.Round(time.Millisecond))
+	t.Logf("ready %v after there was space", back.Round(time.Millisecond))
 }
 
-// fill leaves no room on the disk.
+// fill leaves no space on the disk.
 func (d *disk) fill() string {
 	d.t.Helper()
 	path := filepath.Join(d.mount, "full")

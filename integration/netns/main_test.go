@@ -17,10 +17,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// enableEnv asks for these tests: they need root and minutes.
+// enableEnv names the variable that enables these tests, which need root and several minutes.
 const enableEnv = "FENCING_TEST_NETNS"
 
-// binariesEnv names a folder with fencing-agent and fencectl; without it they are built.
+// binariesEnv names the variable with a folder of fencing-agent and fencectl. Without it they are built.
 const binariesEnv = "FENCING_BIN"
 
 const (
@@ -28,15 +28,15 @@ const (
 )
 
 var (
-	rounds = flag.Int("rounds", 10, "how often the equal split is repeated in all")
-	labs   = flag.Int("labs", 5, "how many clusters share the rounds, at the same time")
-	sizes  = flag.String("sizes", "3,7", "how many agents the scenarios are run with, one cluster after the other")
+	rounds = flag.Int("rounds", 10, "total number of equal splits")
+	labs   = flag.Int("labs", 5, "number of clusters that run the rounds at the same time")
+	sizes  = flag.String("sizes", "3,7", "numbers of agents in the scenarios, one cluster after the other")
 )
 
 var networks = []string{"mgmt", "data"}
 
-// startLimit bounds starts and returns; the clusters share two slow cores. It is more than the minute for which a LUN that
-// was slow once, in the rush of a start, is called too slow.
+// startLimit bounds starts and returns, because the clusters share two slow cores. It is longer than the minute for
+// which a LUN that was slow once, during a start, is reported as too slow.
 const startLimit = 2 * time.Minute
 
 var binaries string // folder of the binaries under test
@@ -54,9 +54,9 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
-	// The agents mostly wait: more clusters than processors may run at once.
+	// The agents mostly wait, so more clusters than processors may run at once.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(*labs)) // fails for no number only
+		_ = f.Value.Set(strconv.Itoa(*labs)) // it fails only if it is no number
 	}
 	if os.Getenv(enableEnv) != "" {
 		remove, err := build()
@@ -89,7 +89,7 @@ func build() (remove func(), err error) {
 	return func() { os.RemoveAll(binaries) }, nil
 }
 
-// need skips where these tests cannot run or were not asked for.
+// need skips a test that cannot run here or was not enabled.
 func need(t *testing.T) {
 	t.Helper()
 	if os.Getenv(enableEnv) == "" {
@@ -106,20 +106,20 @@ type cluster struct {
 	*observe.Observer
 	t      *testing.T
 	nodes  []string
-	lun    string // "": none
+	lun    string // "": there is no LUN
 	loops  *lab.LoopSet
 	stalls *observe.Stalls
-	fulls  uint64            // lab.NeighboursRefused when it was made
-	always observe.Condition // what no stall excuses; nil: nothing
+	fulls  uint64            // lab.NeighboursRefused when the cluster was created
+	always observe.Condition // a condition that no stall excuses; may be nil
 }
 
-// newCluster is a cluster on loop devices. It starts nothing yet.
+// newCluster returns a cluster on loop devices. It starts nothing yet.
 func newCluster(t *testing.T, size, sector int, override map[string]any) *cluster {
 	t.Helper()
 	return newClusterOn(t, size, sector, lab.AgentConfig{Override: override})
 }
 
-// newClusterOn is the same with a configuration that lacks the LUN only.
+// newClusterOn does the same with a configuration that lacks only the LUN.
 func newClusterOn(t *testing.T, size, sector int, config lab.AgentConfig) *cluster {
 	t.Helper()
 	dir := newDir(t)
@@ -145,7 +145,7 @@ func newClusterOn(t *testing.T, size, sector int, config lab.AgentConfig) *clust
 	return c
 }
 
-// newDir is a folder for logs. It stays if the test fails.
+// newDir creates a folder for logs. It is kept if the test fails.
 func newDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fn")
@@ -169,7 +169,7 @@ func nodeNames(size int) (nodes []string) {
 	return nodes
 }
 
-// newClusterIn is a cluster with its files in dir. It starts nothing yet.
+// newClusterIn returns a cluster with its files in dir. It starts nothing yet.
 func newClusterIn(t *testing.T, dir string, size int, config lab.AgentConfig) *cluster {
 	t.Helper()
 	nodes := nodeNames(size)
@@ -217,7 +217,8 @@ func (c *cluster) startAll() {
 	c.await(startLimit, "all up", conditions...)
 }
 
-// everybody holds when all feed by majority, everything reaches everything, and nothing is to come of what was before.
+// everybody holds when all nodes feed by majority, all nodes reach each other on all networks, and earlier events can
+// have no more consequences.
 func (c *cluster) everybody() observe.Condition {
 	return observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...),
@@ -227,7 +228,7 @@ func (c *cluster) everybody() observe.Condition {
 	)
 }
 
-// await ends the test unless all conditions hold in time, and returns how long it took.
+// await ends the test unless all conditions hold in time, and returns the time that it took.
 func (c *cluster) await(within time.Duration, what string, conditions ...observe.Condition) (*observe.View, time.Duration) {
 	c.t.Helper()
 	began := time.Now()
@@ -238,22 +239,23 @@ func (c *cluster) await(within time.Duration, what string, conditions ...observe
 	return v, time.Since(began)
 }
 
-// standstill is how long the machine, or the disk below the LUN, may stand still without excuse for what agents do.
+// standstill is the longest time for which the machine, or the disk of the LUN, may stand still without excusing what
+// agents do.
 const standstill = time.Second
 
-// fail ends the test. If the machine stood still not long before, its agents did so together,
-// and rightly took each other for gone: that says nothing, and is a skip. So is a network that other programs of the
-// machine broke. Two winners are never excused.
+// fail ends the test. If the machine stood still shortly before, its agents stood still together, and rightly took each
+// other for gone. That proves nothing, and the test is skipped. The same applies if other programs on the machine broke
+// the network. Two winners are never excused.
 func (c *cluster) fail(began time.Time, what string, err error) {
 	c.t.Helper()
 	if v, _ := c.View(); c.always != nil && c.always(v) != "" {
 		c.t.Fatalf("%s: %v; %s", what, err, c.always(v))
 	}
 	if took := c.stalls.Since(began.Add(-patience)); took > standstill {
-		c.t.Skipf("says nothing: the machine or its disk stood still for %v: %s: %v", took.Round(time.Millisecond), what, err)
+		c.t.Skipf("this proves nothing: the machine or its disk stood still for %v: %s: %v", took.Round(time.Millisecond), what, err)
 	}
 	if n := lab.NeighboursRefused() - c.fulls; n > 0 {
-		c.t.Skipf("says nothing: the kernel had no room for hardware addresses %d times (sysctl net.ipv4.neigh.default.gc_thresh3): %s: %v", n, what, err)
+		c.t.Skipf("this proves nothing: the kernel had no room for hardware addresses %d times (sysctl net.ipv4.neigh.default.gc_thresh3): %s: %v", n, what, err)
 	}
 	c.t.Fatalf("%s: %v", what, err)
 }
@@ -266,13 +268,13 @@ func (c *cluster) hold(during time.Duration, what string, conditions ...observe.
 	}
 }
 
-// budget is the time budget that the agents publish.
+// budget returns the time budget that the agents publish.
 func (c *cluster) budget() *fencingv1.TimeBudget {
 	v, _ := c.View()
 	return v.Status[c.nodes[0]].GetTimeBudget()
 }
 
-// lastFeed is how long after an equal split the losing half may at most be fed.
+// lastFeed returns the longest time after an equal split for which the losing half may be fed.
 func lastFeed(b *fencingv1.TimeBudget) time.Duration {
 	return b.GetHorizonTie().AsDuration() - b.GetWatchdogTimeout().AsDuration() - b.GetRelease().AsDuration()
 }

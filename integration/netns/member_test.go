@@ -26,8 +26,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// roleMember makes this program a member of one gossip network and nothing else: what an
-// agent knows of its interfaces does not help it.
+// roleMember makes this program a member of one gossip network and nothing else. It does not have the agent's knowledge
+// of its interfaces.
 const roleMember = "netns-member"
 
 // memberConfig is the only argument of the role.
@@ -35,14 +35,14 @@ type memberConfig struct {
 	Self    int
 	Addrs   []netip.Addr
 	Port    int
-	Device  string // pin own sockets to it; "": memberlist's own transport
+	Device  string // its sockets are bound to this device; "": memberlist's own transport
 	Network string
 }
 
-// sighting is what a member prints, a line each. All processes have one clock.
+// sighting is one line that a member prints. All processes use the same clock.
 type sighting struct {
-	Alive  *bool            // memberlist's opinion of the peer has changed
-	SentAt boottime.Instant // of an answered probe
+	Alive  *bool            // memberlist's new opinion of the peer
+	SentAt boottime.Instant // when the probe that was answered was sent
 	At     boottime.Instant
 }
 
@@ -83,7 +83,7 @@ func memberMain(arg string) error {
 
 func memberName(i int) string { return fmt.Sprintf("h%d", i+1) }
 
-// stockTransport is memberlist's own, as any program gets that names none.
+// stockTransport is memberlist's own transport, which a program gets if it names none.
 func stockTransport(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
 	return memberlist.NewNetTransport(&memberlist.NetTransportConfig{
 		BindAddrs: []string{at.Addr().String()}, BindPort: int(at.Port()), Logger: log.New(io.Discard, "", 0),
@@ -94,7 +94,8 @@ func stockTransport(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
 type printer struct{ out *json.Encoder }
 
 func (p *printer) MemberChanged(_, _ int, alive bool, at boottime.Instant) {
-	_ = p.out.Encode(sighting{Alive: &alive, At: at}) // the reader is gone when the test is over
+	// If the test is over, nobody reads this.
+	_ = p.out.Encode(sighting{Alive: &alive, At: at})
 }
 
 func (p *printer) Answered(a netgossip.Answer) {
@@ -108,13 +109,13 @@ func (p *printer) Vouched(int, boottime.Instant)           {}
 func (p *printer) Missed(int, int, boottime.Instant, bool) {}
 func (p *printer) Doubted(int)                             {}
 
-// member is such a process, as its starter sees it.
+// member is such a process, from the point of view of the process that started it.
 type member struct {
 	mu     sync.Mutex
-	alive  bool             // the peer is
-	deaths int              // how often it died
-	died   boottime.Instant // for the last time
-	anchor boottime.Instant // of the latest evidence
+	alive  bool             // whether the peer counts as alive
+	deaths int              // how often the peer died
+	died   boottime.Instant // when it last died
+	anchor boottime.Instant // date of the latest evidence
 }
 
 // state returns a copy that does not change.

@@ -19,24 +19,24 @@ import (
 )
 
 var (
-	outage  = flag.Duration("outage", 30*time.Second, "how long all networks are cut at once")
-	outages = flag.String("outages", "3,5", "how many agents an outage of all networks is run with, in one cluster each, at the same time")
+	outage  = flag.Duration("outage", 30*time.Second, "how long all networks are cut")
+	outages = flag.String("outages", "3,5", "numbers of agents for an outage of all networks, with one cluster for each, at the same time")
 )
 
-// backWithin is how soon after the heal everybody must be back, and JOINed everywhere.
+// backWithin is the time after the heal within which all nodes must be back, and reported as JOIN everywhere.
 const backWithin = 3*time.Second + patience
 
-// ridden is one row of the table of outages: all times since the cut or the heal, of the node that was last.
+// ridden is one row of the table of outages. All times are counted from the cut or the heal until the last node.
 type ridden struct {
 	size                 int
 	long                 time.Duration
 	left, asking, vacant time.Duration
 	quorum, joined       time.Duration
-	lapse                time.Duration // the longest between the end of a majority and what follows
-	calm, during         traffic       // on the LUN, per node and second, before the cut and in the outage
+	lapse                time.Duration // the longest time between the end of a majority and the verdict that follows
+	calm, during         traffic       // I/O on the LUN, per node and second, before the cut and during the outage
 }
 
-// TestOutages: the LUN works, and no two nodes reach each other. Nobody lives, so nobody has to die.
+// TestOutages: the LUN works, and no two nodes reach each other. No part has quorum, so no node has to die.
 func TestOutages(t *testing.T) {
 	need(t)
 	var (
@@ -88,7 +88,7 @@ func (c *cluster) silence() time.Time {
 	return began
 }
 
-// held holds when these nodes are fed and have no quorum, as the LUN shows that nobody can live.
+// held holds when these nodes are fed without quorum, because the LUN shows that no part of the group can live.
 func held(nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		var wrong []string
@@ -102,15 +102,15 @@ func held(nodes ...string) observe.Condition {
 	}
 }
 
-// lapse is how long an agent may say that its majority has ended before it says what follows.
+// lapse is the time for which an agent may report that its majority has ended before it reports what follows.
 const lapse = 200 * time.Millisecond
 
-// towards are the reasons of those that hold before the LUN has told them that nobody lives. Evidence of the peers does not
-// end at once, so that a group of an even number may pass by a half.
+// towards lists the reasons with which nodes hold before they have read on the LUN that nobody lives. Evidence of the
+// peers does not expire all at once, so that a group with an even number of nodes may temporarily be an equal split.
 var towards = []fencingv1.Reason{fencingv1.Reason_REASON_LUN_ASKING, fencingv1.Reason_REASON_SPLIT_PENDING, fencingv1.Reason_REASON_SPLIT_AT_ODDS}
 
-// heldOnly holds while none of the nodes had another verdict since then than those that lead to a hold, in their order. Each may have
-// had its hiccup before the LUN told it that nobody lives.
+// heldOnly holds while, since a moment, the nodes have had only verdicts that lead to a hold, in their order. Each node
+// may have had its hiccup before it read on the LUN that nobody lives.
 func heldOnly(since time.Time, nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		vacant, had := map[string]bool{}, map[string]bool{}
@@ -132,16 +132,16 @@ func heldOnly(since time.Time, nodes ...string) observe.Condition {
 	}
 }
 
-// hiccup is how long a node that must live, or hold, may starve nevertheless when an outage begins. It has missed all others
-// before two of them missed each other, by D_max (4 s here) at most, and reads that these live without it (docs/lease.md H3).
-// Nobody is reset for so short a time.
+// hiccup is the longest time for which a node that must live, or hold, may starve when an outage begins. It has missed
+// all others before two of them missed each other, by at most D_max (4 s here), and reads that these live without it
+// (docs/lease.md H3). No node is reset within so short a time.
 const hiccup = 4 * time.Second
 
 func isHiccup(c observe.Change) bool {
 	return c.Permission == fencingv1.Permission_PERMISSION_STARVE && c.Reason == fencingv1.Reason_REASON_ISOLATED
 }
 
-// lasted is how long the verdict of a change stood.
+// lasted returns how long the verdict of a change lasted.
 func lasted(v *observe.View, change int) time.Duration {
 	for _, c := range v.Verdicts[change+1:] {
 		if c.Node == v.Verdicts[change].Node {
@@ -151,7 +151,7 @@ func lasted(v *observe.View, change int) time.Duration {
 	return v.Now.Sub(v.Verdicts[change].At)
 }
 
-// othersLeft holds when each of these nodes has called all others LEFT since then.
+// othersLeft holds when each of these nodes has reported all others as LEFT since a moment.
 func (c *cluster) othersLeft(since time.Time, nodes ...string) observe.Condition {
 	return c.othersReported(since, fencingv1.EventType_LEFT, nodes)
 }
@@ -164,8 +164,8 @@ func (c *cluster) othersReported(since time.Time, kind fencingv1.EventType, node
 	return observe.All(all...)
 }
 
-// notItself holds while none of the nodes has called itself LEFT since then, but for its hiccup, of which it says so once. Events and
-// verdicts come by two streams: one may be heard a moment before the other.
+// notItself holds while none of the nodes has reported itself as LEFT since a moment, except for one report of its
+// hiccup. Events and verdicts use separate streams, so one may arrive a moment before the other.
 func notItself(since time.Time, nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		excused := map[string]int{}
@@ -198,7 +198,7 @@ func nobodyFenced(v *observe.View) string {
 	return ""
 }
 
-// once holds when each of all has reported each of the others exactly once since then.
+// once holds when each node has reported each other node exactly once since a moment.
 func (c *cluster) once(since time.Time, kind fencingv1.EventType) observe.Condition {
 	return func(v *observe.View) string {
 		count := map[[2]string]int{}
@@ -218,7 +218,7 @@ func (c *cluster) once(since time.Time, kind fencingv1.EventType) observe.Condit
 	}
 }
 
-// rideOut is an outage of all networks of a cluster that is all up.
+// rideOut makes an outage of all networks of a healthy cluster.
 func (c *cluster) rideOut(long time.Duration) ridden {
 	c.t.Helper()
 	row := ridden{size: len(c.nodes), long: long}
@@ -254,7 +254,7 @@ func (c *cluster) rideOut(long time.Duration) ridden {
 	return row
 }
 
-// badLine is a count that an outage must not raise; alerts rely on it.
+// badLine matches counters that an outage must not increase; alerts rely on that.
 var badLine = regexp.MustCompile(`(?m)^fencing_agent_(watchdog_late_feeds_total|deaths_total|deaths_contradicted_total|tiebreak_total\{[^}]*"undecided")\S* [^0]\S*$`)
 
 func lastEvent(v *observe.View, since time.Time, kind fencingv1.EventType) (last time.Duration) {
@@ -275,7 +275,7 @@ func lastVerdict(v *observe.View, since time.Time, reason fencingv1.Reason) (las
 	return last
 }
 
-// outageOfTwo: two nodes that lose each other are an equal split, and exactly one lives.
+// outageOfTwo: two nodes that lose each other are in an equal split, and exactly one lives.
 func outageOfTwo(t *testing.T) {
 	c := newCluster(t, 2, 512, nil)
 	c.startAll()
@@ -289,7 +289,7 @@ func outageOfTwo(t *testing.T) {
 	c.await(startLimit, "both are back", c.everybody())
 }
 
-// majorityFirst: the networks come back in pieces. Pieces that are no majority go on holding, a majority lives.
+// majorityFirst: the networks come back in pieces. Pieces without a majority continue to hold, and a majority lives.
 func majorityFirst(t *testing.T) {
 	c := newCluster(t, 5, 4096, nil)
 	c.startAll()
@@ -322,7 +322,7 @@ func majorityFirst(t *testing.T) {
 	c.await(startLimit, "all are back", c.everybody())
 }
 
-// fencedOnlyUnfed holds while nobody says FENCED of a node that says that it is fed.
+// fencedOnlyUnfed holds while no node reports FENCED for a node that says that it is fed.
 func fencedOnlyUnfed(v *observe.View) string {
 	for observer, s := range v.Status {
 		for _, n := range s.GetNodes() {
@@ -335,7 +335,8 @@ func fencedOnlyUnfed(v *observe.View) string {
 	return ""
 }
 
-// halvesFirst: two equal halves come out of the outage. All hold until one is granted, and exactly that one lives.
+// halvesFirst: two equal halves come out of the outage. All nodes hold until one half is granted, and exactly that one
+// lives.
 func halvesFirst(t *testing.T) {
 	c := newCluster(t, 4, 512, nil)
 	c.startAll()
@@ -353,7 +354,8 @@ func halvesFirst(t *testing.T) {
 	c.await(startLimit, "all are back", c.everybody())
 }
 
-// outageWithoutLUN: one node loses its LUN with the networks. It can know nothing of the others, and gives way.
+// outageWithoutLUN: one node loses its LUN together with the networks. It can know nothing of the others, and gives
+// way.
 func outageWithoutLUN(t *testing.T) {
 	c := newCluster(t, 5, 512, nil)
 	c.startAll()
@@ -369,7 +371,8 @@ func outageWithoutLUN(t *testing.T) {
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
 }
 
-// outageWithoutHold: an agent that does not hold, as those of before, gives way, and the others hold without its word.
+// outageWithoutHold: an agent that does not hold, like older ones, gives way, and the others hold without its
+// statement.
 func outageWithoutHold(t *testing.T) {
 	old := "n5"
 	c := newClusterOn(t, 5, 512, lab.AgentConfig{OwnLUN: func(node string) map[string]any {
@@ -388,7 +391,7 @@ func outageWithoutHold(t *testing.T) {
 	c.await(startLimit, "all are back", c.everybody())
 }
 
-// traffic is I/O on the LUN: how many reads and writes, and their bytes together.
+// traffic is I/O on the LUN: the numbers of reads and writes, and the sum of their bytes.
 type traffic struct{ reads, writes, bytes float64 }
 
 var (
@@ -396,7 +399,7 @@ var (
 	bytesLine = regexp.MustCompile(`(?m)^(?:read|write)_bytes: (\d+)`)
 )
 
-// lunTraffic is what an agent does each second meanwhile, on average.
+// lunTraffic returns an agent's average I/O per second while meanwhile runs.
 func (c *cluster) lunTraffic(meanwhile func()) traffic {
 	c.t.Helper()
 	before, since := c.lunSum(), time.Now()
@@ -409,7 +412,7 @@ func (t traffic) String() string {
 	return fmt.Sprintf("%.2f + %.2f, %.1f kB", t.reads, t.writes, t.bytes/1000)
 }
 
-// lunSum is what all agents have done. The bytes are those of the kernel, with the few of a log.
+// lunSum returns the I/O of all agents. The bytes are counted by the kernel, including the few of a log.
 func (c *cluster) lunSum() (sum traffic) {
 	c.t.Helper()
 	number := func(text string) float64 {

@@ -15,12 +15,13 @@ import (
 )
 
 var (
-	heals    = flag.Duration("heals", 20*time.Second, "for how long each cluster begins another outage that heals in random pieces")
-	healSeed = flag.Uint64("heal-seed", 0, "what the pieces are drawn from; 0: something else each time")
+	heals    = flag.Duration("heals", 20*time.Second, "how long each cluster begins new outages that heal in random pieces")
+	healSeed = flag.Uint64("heal-seed", 0, "seed of the pieces; 0: a different one each time")
 )
 
-// TestHealsInPieces cuts all networks and heals them in random pieces at random moments, while a node loses the LUN or an agent
-// is killed. Exactly those give way who must; nobody is called dead who is fed; after the last piece all are back.
+// TestHealsInPieces cuts all networks and heals them in random pieces at random moments, while a node loses the LUN or
+// an agent is killed. Exactly the nodes that must give way do so; no node is called dead while it is fed; after the
+// last piece all nodes are back.
 func TestHealsInPieces(t *testing.T) {
 	need(t)
 	seed := *healSeed
@@ -47,15 +48,15 @@ func TestHealsInPieces(t *testing.T) {
 	}
 }
 
-// pieces is an outage of all networks and how it heals. All of it is drawn before it begins.
+// pieces is an outage of all networks and its heal. Everything is drawn before it begins.
 type pieces struct {
 	dark   time.Duration // from the cut to the first heal
 	stages []stage
-	lun    string // loses the LUN with the first heal; "": nobody does
-	dead   string // its agent is killed then; "": nobody's is
+	lun    string // the node that loses the LUN at the first heal; "": none
+	dead   string // the node whose agent is killed then; "": none
 }
 
-// stage is a network in parts.
+// stage is a network that is divided into parts.
 type stage struct {
 	parts [][]string
 	lasts time.Duration
@@ -108,14 +109,14 @@ func drawPieces(rng *rand.Rand, nodes []string) pieces {
 	return p
 }
 
-// fate is what becomes of the nodes in a network in parts that lasts.
+// fate is the fate of the nodes in a network that stays divided into parts.
 type fate struct {
 	live, hold, starve []string
 	halves             [2][]string // one of them lives, and the other one does not
 }
 
-// fateOf says what the rules promise, with the words of one that has lost the LUN and without them: where that makes a
-// difference, nothing is promised to those who would hold.
+// fateOf returns what the rules promise, both with and without the statements of a node that has lost the LUN. If these
+// differ, nothing is promised to the nodes that would hold.
 func (p *pieces) fateOf(nodes []string, parts [][]string) (f fate) {
 	n := len(nodes)
 	alive := without(nodes, p.dead)
@@ -149,8 +150,8 @@ func (p *pieces) fateOf(nodes []string, parts [][]string) (f fate) {
 	return f
 }
 
-// vacant reports whether these, none of whom lives, are most of the nodes, and those of them that do not see one of the others
-// are so, too (docs/lease.md H1, H2).
+// vacant reports whether these nodes, none of which lives, are most of the nodes, and whether those of them that do not
+// see one of the others are most of the nodes, too (docs/lease.md H1, H2).
 func vacant(nodes []string, parts [][]string, words []string) bool {
 	n := len(nodes)
 	if 2*len(words) <= n {
@@ -171,8 +172,9 @@ func vacant(nodes []string, parts [][]string, words []string) bool {
 	return true
 }
 
-// met is the condition for a fate that has come about. Those who live count each other and nobody else by then: before that, they
-// may live by what they saw before the cut, and evidence that is as old may end in the next moment.
+// met returns the condition for a fate that has come about. The nodes that live count each other and nobody else by
+// then. Before that, they may live by what they saw before the cut, and evidence of that age may expire in the next
+// moment.
 func (f *fate) met() observe.Condition {
 	came := f.is(observe.Starving(f.starve...))
 	if f.live == nil {
@@ -181,9 +183,10 @@ func (f *fate) met() observe.Condition {
 	return observe.All(came, observe.Counting(f.live...))
 }
 
-// stays is the condition for one that goes on. Who starved may go back to asking for a while: the decision that named others is
-// over, or of those who lived without it one has not said so since they missed it, or ceased to. What all of them say now is
-// written within a heartbeat, and read within another (diskquorum, Testify).
+// stays returns the condition for a fate that lasts. A node that starved may return to asking for a while: the decision
+// that named others has ended, or one of the nodes that lived without it has made no statement since they missed it, or
+// no longer lives. Their present statements are written within a heartbeat, and read within another (diskquorum,
+// Testify).
 func (f *fate) stays() observe.Condition { return f.is(unfed(f.starve, 2*heartbeat+lapse)) }
 
 func (f *fate) is(starved observe.Condition) observe.Condition {
@@ -200,10 +203,10 @@ func (f *fate) is(starved observe.Condition) observe.Condition {
 	return observe.All(all...)
 }
 
-// heartbeat is how often these agents tell on the LUN whether they live.
+// heartbeat is the interval at which these agents write on the LUN whether they live.
 const heartbeat = time.Second
 
-// unfed holds while none of the nodes has been fed for longer than that.
+// unfed holds while none of the nodes has been unfed for longer than longest.
 func unfed(nodes []string, longest time.Duration) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range nodes {
@@ -236,7 +239,8 @@ func living(nodes []string) observe.Condition {
 	}
 }
 
-// outageByLUN: lun.mode is or, so nothing happens to those who have the LUN, whatever the networks do. One that has neither gives way.
+// outageByLUN: lun.mode is or, so nothing happens to nodes that have the LUN, whatever the networks do. A node that has
+// neither gives way.
 func outageByLUN(t *testing.T) {
 	c := newClusterOn(t, 4, 512, lab.AgentConfig{OwnLUN: func(string) map[string]any { return map[string]any{"mode": "or"} }})
 	c.startAll()
@@ -260,7 +264,7 @@ func outageByLUN(t *testing.T) {
 	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...))
 }
 
-// quorate holds while none of the nodes had a verdict without quorum since then for longer than a lapse.
+// quorate holds while none of the nodes has had a verdict without quorum, since a moment, for longer than a lapse.
 func quorate(since time.Time, nodes []string) observe.Condition {
 	return func(v *observe.View) string {
 		for i, c := range v.Verdicts {
@@ -284,7 +288,8 @@ func spared(since time.Time, nodes []string) observe.Condition {
 	}
 }
 
-// gaveWay is how long those may take that must. Words on the LUN count for D_max + A, and a half holds for A more.
+// gaveWay returns the longest time for nodes that must give way. Echo blocks on the LUN count for D_max + A, and a half
+// holds for A more.
 func (c *cluster) gaveWay() time.Duration {
 	b := c.budget()
 	return b.GetDMax().AsDuration() + 2*b.GetArbitration().AsDuration() + patience
@@ -301,7 +306,7 @@ func (c *cluster) healInPieces(p pieces) {
 	if p.dead != "" {
 		c.must(c.Kill(p.dead))
 	}
-	safe := without(without(c.nodes, p.dead), p.lun) // who was to live in all stages so far
+	safe := without(without(c.nodes, p.dead), p.lun) // the nodes that had to live in all stages so far
 	for k, s := range p.stages {
 		c.must(c.Lab().Cut(s.parts...))
 		f := p.fateOf(c.nodes, s.parts)

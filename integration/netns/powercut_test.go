@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	powerBackWithin = 15 * time.Second // from the start of all agents to their quorum, whatever is missing
-	takenUpWithin   = 10 * time.Second // from when a missing part comes
+	powerBackWithin = 15 * time.Second // from the start of all agents to their quorum, whichever parts are missing
+	takenUpWithin   = 10 * time.Second // from the moment when a missing part appears
 )
 
-// TestPowerCutWithPartsMissing: after a power cut of all nodes one of the two networks is dead, a virtual address is on
-// every node, the metrics' port is another program's, an empty folder is where the socket belongs, and no node has its
-// watchdog. All agents start, say what they lack, and take it up when it comes (docs/adr/0071).
+// TestPowerCutWithPartsMissing: after a power cut of all nodes, one of the two networks is dead, a virtual address is
+// on every node, another program uses the metrics' port, an empty folder is in place of the socket, and no node has its
+// watchdog. All agents start, report what they lack, and use each part when it appears (docs/adr/0071).
 func TestPowerCutWithPartsMissing(t *testing.T) {
 	t.Parallel()
 	need(t)
@@ -48,7 +48,7 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 			return err
 		}))
 	}
-	// The doctor says beforehand what will be missing, and nothing of the socket, whose path is made free.
+	// The doctor reports beforehand what will be missing. It does not report the socket, whose path the agent clears.
 	if got, want := c.doctor(c.nodes[0]), []string{"address data", "http.address", "watchdog.device"}; !slices.Equal(got, want) {
 		t.Errorf("fencectl doctor finds %q wrong, want %q", got, want)
 	}
@@ -78,8 +78,8 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 		c.must(foreign[i].Close())
 		c.must(c.Lab().RestoreInterface(node, "data"))
 	}
-	c.await(takenUpWithin, "what came is taken up", c.everybody(), lacking(c.nodes, "watchdog"))
-	t.Logf("taken up %v after it came", time.Since(began).Round(100*time.Millisecond))
+	c.await(takenUpWithin, "the agents use what has appeared", c.everybody(), lacking(c.nodes, "watchdog"))
+	t.Logf("used %v after it appeared", time.Since(began).Round(100*time.Millisecond))
 	for _, node := range c.nodes {
 		resp, err := c.Lab().HTTPClient(node).Get("http://127.0.0.1:9110/metrics")
 		c.must(err)
@@ -99,18 +99,21 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 	}
 }
 
-// doctor is what fencectl doctor finds wrong with the parts of a node's agent, sorted.
+// doctor returns the parts of a node's agent with which fencectl doctor finds a fault, sorted.
 func (c *cluster) doctor(node string) (wrong []string) {
 	c.t.Helper()
 	var out []byte
-	c.must(c.Lab().Do(node, func() error { // a program that this thread starts is in the node's network namespace
+	// A program that this thread starts is in the node's network namespace.
+	c.must(c.Lab().Do(node, func() error {
 		out, _ = exec.Command(filepath.Join(binaries, "fencectl"), "doctor", "--config", filepath.Join(c.Lab().Dir(), node+".yaml"), "-o", "json").Output()
-		return nil // its exit code says that something is wrong
+		// Its exit code says that it has found a fault.
+		return nil
 	}))
 	var findings []struct{ Level, Subject string }
 	c.must(json.Unmarshal(out, &findings))
 	for _, f := range findings {
-		if f.Level == "wrong" && f.Subject != "watchdog" && f.Subject != "systemd" { // those are this machine's
+		// The others are faults of this machine.
+		if f.Level == "wrong" && f.Subject != "watchdog" && f.Subject != "systemd" {
 			wrong = append(wrong, f.Subject)
 		}
 	}
@@ -118,7 +121,7 @@ func (c *cluster) doctor(node string) (wrong []string) {
 	return wrong
 }
 
-// addVirtual gives an interface of a node another address, as kube-vip and keepalived do.
+// addVirtual gives another address to a node's interface, as kube-vip and keepalived do.
 func (c *cluster) addVirtual(node, network, address string) error {
 	p := netip.MustParsePrefix(address)
 	return c.Lab().Links(node, func(h *netlink.Handle) error {
@@ -130,7 +133,7 @@ func (c *cluster) addVirtual(node, network, address string) error {
 	})
 }
 
-// lacking holds when each of the nodes says that it lacks these parts, and no others.
+// lacking holds when each of the nodes reports that it lacks these parts, and no others.
 func lacking(nodes []string, parts ...string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range nodes {

@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// memoryGroup is a control group with a bounded memory, of either version.
+// memoryGroup is a control group of either version with limited memory.
 type memoryGroup struct {
 	t   *testing.T
 	dir string
@@ -49,7 +49,7 @@ func (g memoryGroup) take(pid int) {
 	}
 }
 
-// exhaust runs a program in the group that takes memory until the kernel ends it.
+// exhaust runs a program in the group that allocates memory until the kernel kills it.
 func (g memoryGroup) exhaust() {
 	g.t.Helper()
 	hog := exec.CommandContext(g.t.Context(), "sh", "-c", `echo $$ > "$0/cgroup.procs" && exec tail /dev/zero`, g.dir)
@@ -57,17 +57,18 @@ func (g memoryGroup) exhaust() {
 	out, err := hog.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
-		g.t.Fatalf("it was not ended for want of memory: %v\n%s", err, out)
+		g.t.Fatalf("it was not killed for lack of memory: %v\n%s", err, out)
 	}
 }
 
-// TestOutOfMemory: the kernel ends another program of the agent's control group, and then
-// the agent. The first does not concern it; the second is a crash like any other.
+// TestOutOfMemory: the kernel kills another program in the agent's control group, and then the agent. The first kill
+// does not affect the agent; the second is a crash like any other.
 func TestOutOfMemory(t *testing.T) {
 	need(t)
 	group := newMemoryGroup(t, 192<<20)
 	c := newClusterIn(t, newDir(t), 3, lab.AgentConfig{})
-	t.Cleanup(func() { c.Lab().Close() }) // before the group goes
+	// This precedes the removal of the group.
+	t.Cleanup(func() { c.Lab().Close() })
 	c.startAll()
 	pid := c.Process("n3").PID()
 	group.take(pid)
@@ -88,21 +89,21 @@ func TestOutOfMemory(t *testing.T) {
 		err := c.Exited("n3")
 		return err != nil && strings.Contains(err.Error(), "signal: killed")
 	})
-	c.must(c.Kill("n3")) // its end was wanted
+	c.must(c.Kill("n3")) // the kill was intended
 	c.await(c.lost(), "it is LEFT", observe.Reported(began, fencingv1.EventType_LEFT, []string{"n3"}, []string{"n1", "n2"}))
 	c.must(c.Start("n3"))
 	c.await(startLimit, "it is back", c.everybody())
 	c.hold(0, "nobody else moved", observe.Steady(began, "n1", "n2"))
 }
 
-// readOnly runs a command where nothing but the folder can be written to. It is a launcher
-// of lab.Agents.Boots: the first argument is not for it.
+// readOnly runs a command that can write only to its folder. It is a launcher for lab.Agents.Boots: its first argument
+// is not used.
 const readOnly = `shift
 mount --bind "$FOLDER" "$FOLDER" && mount -o remount,bind,ro / || exit 3
 if touch /var/tmp/fencing-test-$$ 2>/dev/null; then echo "the root can be written to" >&2; exit 4; fi
 exec "$@"`
 
-// TestReadOnlyRoot: an agent needs its own folders only.
+// TestReadOnlyRoot: an agent needs only its own folders.
 func TestReadOnlyRoot(t *testing.T) {
 	need(t)
 	dir := newDir(t)

@@ -13,14 +13,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// patience is what two slow processors may add to a bound that the agents themselves keep.
+// patience is the time that two slow processors may add to a bound that the agents keep.
 const patience = 5 * time.Second
 
-// scenario is one story of a cluster that is all up when it begins and must be so again
-// when it has ended.
+// scenario is a story of a cluster that is healthy when it begins and must be healthy again when it ends.
 type scenario struct {
 	name  string
-	upTo  int // agents; 0: any number
+	upTo  int // largest number of agents; 0: any number
 	story func(c *cluster, began time.Time)
 }
 
@@ -39,7 +38,7 @@ var scenarios = []scenario{
 	{name: "rolling restart", story: (*cluster).rollingRestart},
 }
 
-// TestScenarios walks clusters of several sizes, without LUN, through all scenarios.
+// TestScenarios runs all scenarios with clusters of several sizes, without a LUN.
 func TestScenarios(t *testing.T) {
 	need(t)
 	for _, text := range strings.Split(*sizes, ",") {
@@ -68,14 +67,16 @@ func TestScenarios(t *testing.T) {
 					whole = true
 				})
 				if !whole {
-					return // failed, or skipped for a standstill: the cluster is not what the next scenario expects
+					// It failed, or was skipped for a standstill: the cluster is not in the state that the next
+					// scenario expects.
+					return
 				}
 			}
 		})
 	}
 }
 
-// lost is how long after a cut a node without quorum may at most have permission to feed.
+// lost returns the longest time after a cut for which a node without quorum may have permission to feed.
 func (c *cluster) lost() time.Duration { return c.budget().GetDMax().AsDuration() + patience }
 
 func (c *cluster) unequalSplit(began time.Time) {
@@ -149,7 +150,7 @@ func (c *cluster) crash(began time.Time) {
 	c.hold(0, "nobody else moved", observe.Steady(began, rest...))
 }
 
-// quickCrash: an agent that is back before its absence is noticed was never away.
+// quickCrash: an agent that is back before its absence is noticed is never reported as gone.
 func (c *cluster) quickCrash(began time.Time) {
 	last := c.nodes[len(c.nodes)-1]
 	rest := without(c.nodes, last)
@@ -159,8 +160,7 @@ func (c *cluster) quickCrash(began time.Time) {
 	c.hold(2*time.Second, "nobody noticed", observe.Quiet(began, rest...), observe.Steady(began, rest...))
 }
 
-// reboot: a node that is back before its absence is noticed, but in another boot, has lost
-// all that ran on it.
+// reboot: a node that is back before its absence is noticed, but in another boot, has lost everything that ran on it.
 func (c *cluster) reboot(began time.Time) {
 	last := c.nodes[len(c.nodes)-1]
 	rest := without(c.nodes, last)
@@ -176,7 +176,7 @@ func (c *cluster) reboot(began time.Time) {
 	}
 }
 
-// leave: a node that is stopped while it is disarmed is LEFT at once, by its own word.
+// leave: a node that is stopped while it is disarmed is LEFT at once, because it announces that.
 func (c *cluster) leave(began time.Time) {
 	last := c.nodes[len(c.nodes)-1]
 	rest := without(c.nodes, last)
@@ -194,8 +194,8 @@ func (c *cluster) leave(began time.Time) {
 	c.must(c.Start(last))
 }
 
-// rollingRestart restarts the agents as an upgrade does, one at a time, of large clusters a
-// part. Nobody is LEFT anywhere.
+// rollingRestart restarts the agents like an upgrade: one at a time, and in large clusters only some of them. No node
+// is LEFT anywhere.
 func (c *cluster) rollingRestart(began time.Time) {
 	some := c.nodes[:min(5, len(c.nodes))]
 	for _, node := range some {
@@ -208,8 +208,8 @@ func (c *cluster) rollingRestart(began time.Time) {
 	c.hold(0, "nobody moved", observe.Steady(began, rest...))
 }
 
-// restartUnderLoss: everybody hears of a planned stop although a fifth of all packets is lost,
-// and nobody says LEFT of a node that is away for longer than evidence lasts.
+// restartUnderLoss: all nodes hear of a planned stop although a fifth of all packets is lost, and none reports LEFT for
+// a node that is away for longer than evidence lasts.
 func (c *cluster) restartUnderLoss(began time.Time) {
 	last := c.nodes[len(c.nodes)-1]
 	rest := without(c.nodes, last)
@@ -230,7 +230,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// TestPolicyAll: where all networks are needed, a node is excluded with the first it loses.
+// TestPolicyAll: if all networks are required, a node is excluded when it loses the first one.
 func TestPolicyAll(t *testing.T) {
 	need(t)
 	c := newClusterIn(t, newDir(t), 4, lab.AgentConfig{Override: map[string]any{"reachability": "all"}})

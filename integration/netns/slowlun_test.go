@@ -21,16 +21,16 @@ import (
 )
 
 var (
-	slowDelays  = flag.String("slow", "0s,700ms", "how long each I/O of the slow LUN takes; 0s,100ms,300ms,500ms,700ms,1s,1500ms,2s is the table of docs/measurements/verification.md")
+	slowDelays  = flag.String("slow", "0s,700ms", "durations of each I/O on the slow LUN; 0s,100ms,300ms,500ms,700ms,1s,1500ms,2s is the table of docs/measurements/verification.md")
 	slowTimings = flag.String("slow-timing", "default", "timings of the agents on the slow LUN")
-	slowDevices = flag.String("slow-devices", "1", "of how many devices the slow LUN is: 1, 3 or both")
-	slowSplits  = flag.Int("slow-splits", 2, "how many equal splits there are for each of these")
-	slowLabs    = flag.Int("slow-labs", 4, "how many of these clusters run at the same time")
+	slowDevices = flag.String("slow-devices", "1", "number of devices of the slow LUN: 1, 3 or both")
+	slowSplits  = flag.Int("slow-splits", 2, "number of equal splits for each of these")
+	slowLabs    = flag.Int("slow-labs", 4, "number of these clusters that run at the same time")
 )
 
 // slowCase is one row of the table.
 type slowCase struct {
-	program string // what the agents are
+	program string // program of the agents
 	timing  string
 	devices int
 	delay   time.Duration
@@ -43,18 +43,18 @@ func (s slowCase) label() string {
 	return "before"
 }
 
-// slowSplit is what came of one split.
+// slowSplit is the result of one split.
 type slowSplit struct {
 	slowCase
-	lives   int           // nodes that live, all of one half
-	verdict time.Duration // from the cut until both of them feed by the grant; 0: it did not come
-	io      time.Duration // what an I/O took, by the agents' own account
-	ios     int           // of all nodes and devices, from the cut to the verdict
-	gap     time.Duration // the longest that one who lives was without permission
-	judged  bool          // else the machine stood still
+	lives   int           // number of nodes that live, all in one half
+	verdict time.Duration // from the cut until both of them feed by the grant; 0: they did not
+	io      time.Duration // duration of an I/O, as measured by the agents
+	ios     int           // I/Os of all nodes on all devices, from the cut to the verdict
+	gap     time.Duration // the longest time for which a node that lives had no permission
+	judged  bool          // false if the machine stood still
 }
 
-// TestSlowLUN: four agents 2 | 2 on a LUN whose I/O takes long. Exactly one half lives.
+// TestSlowLUN: four agents are split 2 | 2, on a LUN whose I/O is slow. Exactly one half lives.
 func TestSlowLUN(t *testing.T) {
 	need(t)
 	var cases []slowCase
@@ -96,7 +96,7 @@ func TestSlowLUN(t *testing.T) {
 					mu.Lock()
 					rows = append(rows, row)
 					mu.Unlock()
-					// Above that it may come too late, which a table shows.
+					// If I/O is slower than that, the verdict may come too late, which the table shows.
 					if promised := config.ForTiming(config.Timing(c.timing), 4, true).SlowestIO(); c.program == "" && row.judged && row.lives != 2 && c.delay <= promised {
 						t.Errorf("%d nodes live, want the two of one half", row.lives)
 					}
@@ -107,7 +107,7 @@ func TestSlowLUN(t *testing.T) {
 	printSlow(cases, rows)
 }
 
-// cluster is four agents over stores that wait.
+// cluster returns four agents on LUNs that delay I/O.
 func (s slowCase) cluster(t *testing.T) (*cluster, []*lab.SlowFile) {
 	t.Helper()
 	dir := newDir(t)
@@ -149,7 +149,7 @@ func (s slowCase) cluster(t *testing.T) (*cluster, []*lab.SlowFile) {
 	c := newClusterIn(t, dir, 4, lab.AgentConfig{
 		LUN:    func(node string) string { return paths[node][0] },
 		OwnLUN: func(node string) map[string]any { return map[string]any{"devices": paths[node]} },
-		// With the watchdog's times of the timing.
+		// The watchdog has the times of the timing.
 		Override: map[string]any{"timing": s.timing, "watchdog": map[string]any{"driver": "none"}},
 	})
 	c.lun = paths["n1"][0]
@@ -157,8 +157,8 @@ func (s slowCase) cluster(t *testing.T) (*cluster, []*lab.SlowFile) {
 	return c, stores
 }
 
-// split starts a cluster, splits it once and says what came of it. In every second round the agents have been restarted
-// before, so that their ballots go to both copies of their slots.
+// split starts a cluster, splits it once and returns the result. In every second round the agents are restarted first,
+// so that their ballots use both copies of their slots.
 func (s slowCase) split(t *testing.T, round int) slowSplit {
 	c, stores := s.cluster(t)
 	if s.program != "" {
@@ -192,7 +192,8 @@ func (s slowCase) split(t *testing.T, round int) slowSplit {
 	v, err := c.Await(t.Context(), limit, observe.Decided(a, b))
 	if err == nil {
 		row.verdict, row.ios = time.Since(began), int(total(stores)-before)
-		c.hold(budget.GetDMax().AsDuration(), "never both halves", c.always) // who lives by then, and with which gaps, is counted below
+		// Which nodes live by then, and with which gaps, is counted below.
+		c.hold(budget.GetDMax().AsDuration(), "never both halves", c.always)
 		v, _ = c.View()
 	}
 	if missing := c.always(v); missing != "" {
@@ -216,7 +217,7 @@ func total(stores []*lab.SlowFile) (ios int64) {
 	return ios
 }
 
-// withoutPermission is the longest that a node was not fed at a stretch.
+// withoutPermission returns the longest continuous time for which a node was not fed.
 func withoutPermission(v *observe.View, since time.Time, node string) (longest time.Duration) {
 	var from time.Time
 	for _, change := range v.Verdicts {
@@ -237,7 +238,7 @@ func withoutPermission(v *observe.View, since time.Time, node string) (longest t
 	return longest
 }
 
-// measured is what an I/O takes by the metrics of the first agent: the mean of some that it does in a row.
+// measured returns the duration of an I/O from the metrics of the first agent: the mean of several consecutive ones.
 func (s slowCase) measured(c *cluster) time.Duration {
 	c.t.Helper()
 	sum0, count0 := c.ioMetric()

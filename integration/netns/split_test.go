@@ -22,13 +22,13 @@ type outcome struct {
 	gap                time.Duration // between the cuts of the two networks
 	winner             []string
 	decided            time.Duration // from the last cut until the last winner was granted
-	starved            time.Duration // until the last loser was not fed any more
+	starved            time.Duration // until the last loser was no longer fed
 	allowed            time.Duration
-	healed             time.Duration // from the heal until everybody counts everybody
+	healed             time.Duration // from the heal until all nodes count each other
 }
 
-// TestSplitAgainAndAgain cuts four agents 2 | 2 at random moments, in random halves, both
-// networks at once or one after the other. Each time exactly one half must live.
+// TestSplitAgainAndAgain cuts four agents 2 | 2 at random moments, in random halves, on both networks at once or on one
+// after the other. Exactly one half must live each time.
 func TestSplitAgainAndAgain(t *testing.T) {
 	need(t)
 	seed := uint64(time.Now().UnixNano())
@@ -44,7 +44,8 @@ func TestSplitAgainAndAgain(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(l)))
 				sector := []int{512, 4096}[l%2]
 				round := l
-				for attempt := 1; round < *rounds && attempt <= 3 && !t.Failed(); attempt++ { // a machine may stand still
+				// The machine may stand still.
+				for attempt := 1; round < *rounds && attempt <= 3 && !t.Failed(); attempt++ {
 					t.Run(fmt.Sprint("attempt ", attempt), func(t *testing.T) {
 						c := newCluster(t, 4, sector, nil)
 						c.startAll()
@@ -62,11 +63,11 @@ func TestSplitAgainAndAgain(t *testing.T) {
 	})
 	printTable(rows, *rounds)
 	if len(rows) != *rounds {
-		t.Errorf("%d of %d splits were decided rightly", len(rows), *rounds)
+		t.Errorf("%d of %d splits were decided correctly", len(rows), *rounds)
 	}
 }
 
-// splitOnce splits and heals a cluster that is all up.
+// splitOnce splits and heals a healthy cluster.
 func (c *cluster) splitOnce(random *rand.Rand) outcome {
 	c.t.Helper()
 	budget := c.budget()
@@ -75,7 +76,7 @@ func (c *cluster) splitOnce(random *rand.Rand) outcome {
 	random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	row.a, row.b = nodes[:len(nodes)/2], nodes[len(nodes)/2:]
 
-	// Somewhere within the agents' heartbeats and probes.
+	// The cut falls at a random moment between the agents' heartbeats and probes.
 	quiet := time.Now()
 	c.hold(time.Duration(random.Int64N(int64(3*time.Second))), "calm before the split", observe.Steady(quiet, c.nodes...))
 	if random.IntN(2) == 0 {

@@ -12,11 +12,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// oldEnv names the agent's program of an earlier version.
+// oldEnv names the variable with the agent's program of an earlier version.
 const oldEnv = "FENCING_OLD_AGENT"
 
-// TestVersions: agents of an earlier version and of this one in one group, in equal splits, with a node cut off, and
-// upgraded in the middle of a split. Nothing unsafe happens. Nobody condemns itself here: there is no watchdog.
+// TestVersions: agents of an earlier version and of this one are in one group, in equal splits, with a node cut off,
+// and upgraded in the middle of a split. Nothing unsafe happens. No node condemns itself here, because there is no
+// watchdog.
 func TestVersions(t *testing.T) {
 	need(t)
 	old := os.Getenv(oldEnv)
@@ -41,13 +42,13 @@ func TestVersions(t *testing.T) {
 			c.halves([]string{"n1", "n3"}, []string{"n2", "n4"}, nil)
 			c.cutOff("n1")
 			c.cutOff("n4")
-			c.halves([]string{"n1", "n4"}, []string{"n2", "n3"}, nodes) // which are upgraded meanwhile
+			c.halves([]string{"n1", "n4"}, []string{"n2", "n3"}, nodes) // the nodes that are upgraded meanwhile
 			c.halves([]string{"n1", "n2"}, []string{"n3", "n4"}, nil)
 		})
 	}
 }
 
-// halves is an equal split of a mixed group. Exactly one half lives, whatever is upgraded in it.
+// halves makes an equal split of a mixed group. Exactly one half lives, whichever nodes are upgraded meanwhile.
 func (c *cluster) halves(a, b, upgraded []string) {
 	c.t.Helper()
 	budget := c.budget()
@@ -76,8 +77,8 @@ func (c *cluster) halves(a, b, upgraded []string) {
 	c.always = nil
 }
 
-// notBoth holds while not both halves live. A node that holds stops when it reads that the other half is granted
-// (docs/lease.md, H3): a heartbeat or two later.
+// notBoth holds while at most one half lives. A node that holds stops a heartbeat or two after it could read that the
+// other half is granted (docs/lease.md, H3).
 func notBoth(a, b []string) observe.Condition {
 	const twoHeartbeats = 2 * time.Second
 	at := func(v *observe.View, half []string, permissions ...fencingv1.Permission) bool {
@@ -86,7 +87,7 @@ func notBoth(a, b []string) observe.Condition {
 		})
 	}
 	const feed, hold = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD
-	var since time.Time // both halves have had a node that is fed
+	var since time.Time // since when both halves have had a node that is fed
 	return func(v *observe.View) string {
 		if !at(v, a, feed, hold) || !at(v, b, feed, hold) {
 			since = time.Time{}
@@ -109,7 +110,7 @@ func (c *cluster) cutOff(node string) {
 	began := time.Now()
 	c.must(c.Lab().Cut([]string{node}, rest))
 	c.await(c.lost(), node+" does not live", observe.Counting(rest...), notFed(node))
-	// It asks the LUN, by which those of before may say nothing, and holds no longer than it may.
+	// It asks the LUN, on which older agents may write nothing, and holds no longer than it may.
 	ends := lastFeed(c.budget()) - time.Since(began)
 	c.hold(ends, "it does not live", notFed(node), observe.Steady(began, rest...), fencedOnlyUnfed)
 	c.hold(15*time.Second, "it stays so", observe.Starving(node), observe.Steady(began, rest...), fencedOnlyUnfed)
@@ -117,7 +118,7 @@ func (c *cluster) cutOff(node string) {
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
 }
 
-// notFed holds while a node does not say that it lives.
+// notFed holds while a node does not report that it lives.
 func notFed(node string) observe.Condition {
 	return func(v *observe.View) string {
 		if p := v.Status[node].GetVerdict(); p.GetPermission() == fencingv1.Permission_PERMISSION_FEED {

@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// All holds when every condition does.
+// All holds when every one of the conditions holds.
 func All(conditions ...Condition) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -41,7 +41,7 @@ func each(nodes []string, c func(node string, s *fencingv1.Status) string) Condi
 	}
 }
 
-// Verdict is an agent's verdict in few words, such as "feed/network_quorum".
+// Verdict returns an agent's verdict in a few words, such as "feed/network_quorum".
 func Verdict(s *fencingv1.Status) string {
 	return verdict(s.GetVerdict().GetPermission(), s.GetVerdict().GetReason())
 }
@@ -185,7 +185,7 @@ func OneSideGranted(since time.Time, a, b []string) Condition {
 	}
 }
 
-// Summary is the verdict of each of the nodes.
+// Summary lists the verdict of each of the nodes.
 func Summary(v *View, nodes []string) string {
 	var out []string
 	for _, node := range nodes {
@@ -211,7 +211,7 @@ func Tokens(v *View, nodes []string) map[string]string {
 	return tokens
 }
 
-// Renounced holds when every node has a token other than the given one. The node's grant has then ended for ever.
+// Renounced holds when every node has a token other than the given one. The node's grant has then ended forever.
 func Renounced(before map[string]string) Condition {
 	return func(v *View) string {
 		now := Tokens(v, slices.Sorted(maps.Keys(before)))
@@ -314,7 +314,7 @@ func NoLeft(since time.Time, observers ...string) Condition {
 	return func(v *View) string {
 		for _, e := range v.Events {
 			if e.Type == fencingv1.EventType_LEFT && e.At.After(since) && slices.Contains(observers, e.Observer) {
-				return fmt.Sprintf("%s called %s LEFT", e.Observer, e.Node)
+				return fmt.Sprintf("%s reported %s as LEFT", e.Observer, e.Node)
 			}
 		}
 		return ""

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// MaxAge is how long a status is believed. Agents repeat it every few seconds.
+	// MaxAge is the time for which a status is believed. Agents repeat it every few seconds.
 	MaxAge = 15 * time.Second
 	// reopenAfter is the pause before a broken stream is opened again.
 	reopenAfter = 100 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 	recheckInterval = 200 * time.Millisecond
 )
 
-// Source is where the agents are.
+// Source provides access to the agents.
 type Source interface {
 	Nodes() []string
 	Status(node string) (*grpc.ClientConn, error)
@@ -38,7 +38,7 @@ type Event struct {
 	Observer string // the agent that sent it
 	Node     string // the node that the event is about
 	Type     fencingv1.EventType
-	At       time.Time // of arrival
+	At       time.Time // when it arrived
 	Message  *fencingv1.Event
 }
 
@@ -47,19 +47,19 @@ type Change struct {
 	Node       string
 	Permission fencingv1.Permission
 	Reason     fencingv1.Reason
-	At         time.Time // of arrival
+	At         time.Time // when it arrived
 }
 
-// View is what is known of all agents at one moment.
+// View contains what is known of all agents at one moment.
 type View struct {
 	Now time.Time
-	// Status holds the agents that answer.
+	// Status contains the statuses of the agents that answer.
 	Status map[string]*fencingv1.Status
-	// Subscribed lists which agents have accepted a subscriber: from then on none of their events is missed.
+	// Subscribed lists the agents that have accepted a subscriber. After that none of their events is missed.
 	Subscribed map[string]bool
-	// Heard holds, for those agents, the event up to which all have arrived, by its number in Status.revision.
+	// Heard contains, for those agents, the number in Status.revision up to which all events have arrived.
 	Heard map[string]uint64
-	// Events and Verdicts hold everything since the observer began.
+	// Events and Verdicts contain everything since the observer began.
 	Events   []Event
 	Verdicts []Change
 }
@@ -81,7 +81,7 @@ type Observer struct {
 	changed  chan struct{} // closed and replaced at every change
 }
 
-// New begins to watch. The agents need not run yet.
+// New begins to watch. The agents need not be running yet.
 func New(source Source) (*Observer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &Observer{
@@ -113,7 +113,7 @@ func (o *Observer) Close() {
 	}
 }
 
-// Conn is the observer's connection to the node's agent, for single calls.
+// Conn returns the observer's connection to the node's agent, for single calls.
 func (o *Observer) Conn(node string) *grpc.ClientConn { return o.conns[node] }
 
 func (o *Observer) again(ctx context.Context, read func()) {
@@ -176,11 +176,11 @@ func (o *Observer) readEvents(ctx context.Context, node string, conn *grpc.Clien
 	}
 	header, err := stream.Header()
 	if err != nil || header == nil {
-		return // refused
+		return // the agent refuses
 	}
 	revision, err := strconv.ParseUint(strings.Join(header.Get(fencingv1.RevisionHeader), " "), 10, 64)
 	if err != nil {
-		return // no agent
+		return // there is no agent
 	}
 	o.noteSubscribed(node, true, revision)
 	defer o.noteSubscribed(node, false, 0)
@@ -212,7 +212,7 @@ func (o *Observer) announce() {
 	o.changed = make(chan struct{})
 }
 
-// View returns the present picture and a channel that closes with the next change.
+// View returns the present state and a channel that is closed at the next change.
 func (o *Observer) View() (*View, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,7 +225,7 @@ func (o *Observer) View() (*View, <-chan struct{}) {
 	return v, o.changed
 }
 
-// Condition says what is still missing, or "" when it holds.
+// Condition returns what is still missing, or "" when it holds.
 type Condition func(*View) string
 
 // Await waits until the condition holds and returns the View in which it held.

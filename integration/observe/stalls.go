@@ -17,8 +17,9 @@ const (
 )
 
 // Stalls notices when the whole machine stalls: on shared hardware all processes of a virtual machine may stop for
-// seconds. Agents that stall together rightly lose sight of each other, so what is seen then proves nothing. It
-// measures only the calling process: a hung agent is not a stall. Safe for concurrent use; Close ends its goroutines.
+// seconds. Agents that stall together rightly lose sight of each other, and observations then prove nothing. Only the
+// calling process is measured: an agent that hangs is not a stall. Stalls is safe for concurrent use; Close ends its
+// goroutines.
 type Stalls struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -39,8 +40,8 @@ func NewStalls() *Stalls {
 	return s
 }
 
-// Disk also watches the disk of a directory, because another process's write-back may keep it busy for seconds: if the
-// LUN of the agents is a file on that disk, it hangs too. Disk writes its own block now and then, as agents do.
+// Disk also watches the disk of a directory, because another process's write-back may keep it busy for seconds. If the
+// agents' LUN is a file on that disk, it hangs too. Disk regularly writes a block of its own, as agents do.
 func (s *Stalls) Disk(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "stalls"), os.O_CREATE|os.O_RDWR|unix.O_DIRECT|unix.O_DSYNC, 0o600)
 	if err != nil {
@@ -65,7 +66,8 @@ func (s *Stalls) watch(write func() error) {
 			s.note(now, now.Sub(began))
 		}
 		if err != nil {
-			return // there is nothing to measure; the code that needs the disk reports the fault better
+			// There is nothing to measure. The code that needs the disk reports the fault better.
+			return
 		}
 		select {
 		case <-s.stop:
@@ -102,7 +104,7 @@ func (s *Stalls) note(end time.Time, took time.Duration) {
 	s.found = append(s.found, stall{end, took})
 }
 
-// Since returns the longest stall that ended after t; 0: none.
+// Since returns the longest stall that ended after t, or 0 if there was none.
 func (s *Stalls) Since(t time.Time) (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

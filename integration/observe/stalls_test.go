@@ -60,7 +60,7 @@ func TestStallsOfTheDisk(t *testing.T) {
 	if err := s.Disk(dir); err != nil {
 		t.Skipf("no direct I/O in %s: %v", dir, err)
 	}
-	for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) { // it writes
+	for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) { // until it writes
 		if i, err := os.Stat(dir + "/stalls"); err == nil && i.Size() > 0 {
 			return
 		}

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// epoch is the time of each file, so that the same root gives the same image.
+// epoch is the modification time of all files, so that the same root gives the same image.
 var epoch = time.Unix(0, 0)
 
 // Image is an image of one layer for this machine's architecture.
 type Image struct {
-	Name       string            // with its tag
-	Files      map[string]string // files of the host, by their paths in the image
+	Name       string            // including its tag
+	Files      map[string]string // paths of files on the host, by their paths in the image
 	Entrypoint []string
-	User       string // the user as UID:GID; "": root
+	User       string // as UID:GID; "": root
 	Public     bool   // every user may run the files, whatever the umask was when they were created
 }
 
@@ -76,7 +76,7 @@ func (i *Image) layer(path string) (digest string, err error) {
 			return "", err
 		}
 	}
-	if err := w.Close(); err != nil { // before the digest is taken: Close writes the end
+	if err := w.Close(); err != nil { // before the digest is computed: Close writes the end
 		return "", err
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil

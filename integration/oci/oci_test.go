@@ -32,7 +32,7 @@ func unpack(t *testing.T, text []byte) (map[string][]byte, map[string]*tar.Heade
 	}
 }
 
-// Every blob has the digest that it is called by, the layer has the files of the root, and nothing in it is setuid.
+// Every blob has the digest that is its name. The layer contains the files of the root, and none of them is setuid.
 func TestImage(t *testing.T) {
 	root, out := t.TempDir(), t.TempDir()
 	for _, err := range []error{
@@ -67,7 +67,7 @@ func TestImage(t *testing.T) {
 	files, _ := unpack(t, made[0])
 	for name, text := range files {
 		if sum, ok := strings.CutPrefix(name, "blobs/sha256/"); ok && fmt.Sprintf("%x", sha256.Sum256(text)) != sum {
-			t.Errorf("%s has another digest", name)
+			t.Errorf("%s has a digest other than its name", name)
 		}
 	}
 	type ref struct {

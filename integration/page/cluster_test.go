@@ -22,7 +22,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
-// cluster is agents in this process, on a network in memory, each with a watchdog that ends it, and a page.
+// cluster runs agents in this process, on a network in memory, each with a watchdog that ends it, and with a page.
 type cluster struct {
 	t       *testing.T
 	dir     string
@@ -65,7 +65,7 @@ func startCluster(t *testing.T, names ...string) *cluster {
 			t.Fatal(err)
 		}
 		c.http[n], c.ends[n] = l.Addr().String(), make(chan struct{})
-		_ = l.Close() // the agent takes the address
+		_ = l.Close() // so that the agent can use the address
 	}
 	t.Cleanup(func() {
 		for _, stop := range c.stop {
@@ -79,13 +79,13 @@ func startCluster(t *testing.T, names ...string) *cluster {
 	return c
 }
 
-// addresses are those of a node on both networks.
+// addresses returns the addresses of a node on both networks.
 func (c *cluster) addresses(node string) []netip.Addr {
 	i := byte(slices.Index(c.names, node) + 1)
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 1, i}), netip.AddrFrom4([4]byte{127, 0, 2, i})}
 }
 
-// start runs the agent of a node in another boot, which its watchdog ends without a last word.
+// start runs the agent of a node in another boot. Its watchdog ends the agent without a last message.
 func (c *cluster) start(node string) {
 	c.t.Helper()
 	var members []string
@@ -126,7 +126,7 @@ func (c *cluster) start(node string) {
 	})
 }
 
-// cut lets nothing pass between two halves.
+// cut drops everything between two halves.
 func (c *cluster) cut(a, b []string) {
 	var halves [2][]netip.Addr
 	for i, half := range [][]string{a, b} {
@@ -141,7 +141,7 @@ func (c *cluster) socket(node string) string { return filepath.Join(c.dir, node+
 
 func (c *cluster) url(node string) string { return fmt.Sprintf("http://%s/", c.http[node]) }
 
-// await waits for what must come.
+// await waits for something that must happen.
 func await(t *testing.T, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
 	deadline := time.After(limit)

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// clusterOf is what a replica knows of a cluster in order, in groups of 75 at most.
+// clusterOf returns what a replica knows of a healthy cluster, in groups of at most 75 nodes.
 func clusterOf(nodes int) *reconcile.Picture {
 	p := &reconcile.Picture{
 		At: time.Now(), Self: "fencing-controller-7d9f-x2k4p", Groups: map[string][]string{}, Storm: storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 40},
@@ -28,7 +28,7 @@ func clusterOf(nodes int) *reconcile.Picture {
 	return p
 }
 
-// withDeaths adds what a bad night brings.
+// withDeaths adds the events of a bad night.
 func withDeaths(p *reconcile.Picture) *reconcile.Picture {
 	now := p.At
 	told := func(by, boot, proof string) deaths.Death {
@@ -43,7 +43,8 @@ func withDeaths(p *reconcile.Picture) *reconcile.Picture {
 	return p
 }
 
-// TestTheClustersPage: it loads, changes by itself soon after a death, without a fault, with 4 and with 300 nodes.
+// TestTheClustersPage: the page loads without errors and changes by itself soon after a death, with 4 and with 300
+// nodes.
 func TestTheClustersPage(t *testing.T) {
 	var dead atomic.Bool
 	var nodes atomic.Int32
@@ -56,7 +57,7 @@ func TestTheClustersPage(t *testing.T) {
 		return clusterOf(int(nodes.Load()))
 	}})
 	srv := httptest.NewServer(mux)
-	defer func() { srv.CloseClientConnections(); srv.Close() }() // the page keeps one open
+	defer func() { srv.CloseClientConnections(); srv.Close() }() // the page keeps one connection open
 	b := open(t)
 	b.show(srv.URL)
 	b.waitFor("h1", "nobody calls any of 4 nodes dead", slow)
@@ -64,7 +65,7 @@ func TestTheClustersPage(t *testing.T) {
 	dead.Store(true)
 	died := time.Now()
 	b.waitFor("h1", "3 of 4 nodes: 1 proven, 1 draining, 1 disputed", slow)
-	t.Logf("a death was shown after %v", time.Since(died))
+	t.Logf("the page showed a death after %v", time.Since(died))
 	b.waitFor("#dead", "proof sentence: node-1 at", slow)
 	b.shot("controller", true)
 	if kind := eval[string](b, `document.querySelector("h1").className`); kind != "bad" {

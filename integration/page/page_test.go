@@ -34,7 +34,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statuspage"
 )
 
-// slow is how long the browser and a loaded machine may take for what has no bound of its own.
+// slow is the time limit, on a loaded machine, for steps of the browser that have no other bound.
 const slow = 60 * time.Second
 
 func chromium(t *testing.T) string {
@@ -43,11 +43,11 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	t.Fatal("no chromium: apt-get install chromium, or set FENCING_CHROMIUM to another browser of its kind")
+	t.Fatal("chromium is missing: apt-get install chromium, or set FENCING_CHROMIUM to a compatible browser")
 	return ""
 }
 
-// browser is a window that notes what goes wrong in it.
+// browser is a window that records errors.
 type browser struct {
 	context.Context
 	t *testing.T
@@ -76,8 +76,8 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// watch finds requests to elsewhere, and complaints, such as of the content security policy.
-// An agent that has just started, or is gone, is no fault of the page.
+// watch finds requests to other hosts, and errors such as those of the content security policy. It is no error of the
+// page if an agent has just started or is gone.
 func (b *browser) watch(event any) {
 	fault := ""
 	switch e := event.(type) {
@@ -106,7 +106,7 @@ func (b *browser) show(address string) {
 	}
 }
 
-// eval is the value of a script.
+// eval returns the value of a script.
 func eval[T any](b *browser, script string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.Context, chromedp.Evaluate[T](script))
@@ -127,7 +127,7 @@ func (b *browser) waitFor(selector, want string, limit time.Duration) {
 	await(b.t, fmt.Sprintf("%q in %s", want, selector), limit, func() bool { return strings.Contains(b.text(selector), want) })
 }
 
-// shot keeps a picture in $FENCING_PAGE_SHOTS.
+// shot stores a picture in $FENCING_PAGE_SHOTS.
 func (b *browser) shot(name string, dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -151,7 +151,7 @@ func (b *browser) shot(name string, dark bool) {
 	}
 }
 
-// small is the picture in its 256 most frequent colors.
+// small reduces the picture to its 256 most frequent colors.
 func small(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	in, err := png.Decode(bytes.NewReader(picture))
@@ -197,7 +197,7 @@ func (b *browser) check() {
 	}
 }
 
-// stamp has the page note when its heading first shows a word.
+// stamp makes the page record when its heading first contains a word.
 const stamp = `window.seen = {};
 new MutationObserver(() => {
   const h = document.querySelector("h1").textContent + document.getElementById("trouble").textContent;
@@ -252,7 +252,7 @@ func TestASplitInABrowser(t *testing.T) {
 	b.waitFor("#trouble", "FENCED, proof time", 2*slow)
 	b.shot("fenced", false)
 
-	// After the reset the page says why.
+	// After the reset the page shows its reason.
 	c.network.Heal()
 	c.start(loser)
 	await(t, "the page after the reset", slow, func() bool {
@@ -265,7 +265,7 @@ func TestASplitInABrowser(t *testing.T) {
 	b.check()
 }
 
-// follow tells when the agent first says that a node is unreachable.
+// follow reports when the agent first calls a node unreachable.
 func follow(ctx context.Context, socket string, known chan<- time.Time) {
 	_ = client.FollowStatus(ctx, client.Config{Socket: socket}, func(u client.StatusUpdate) {
 		for _, n := range u.Status.GetNodes() {
@@ -279,7 +279,7 @@ func follow(ctx context.Context, socket string, known chan<- time.Time) {
 	})
 }
 
-// TestThreeHundredNodes: they fit, without scrolling to the side.
+// TestThreeHundredNodes: they fit on the page, without scrolling sideways.
 func TestThreeHundredNodes(t *testing.T) {
 	st := large(300)
 	mux := http.NewServeMux()
@@ -291,7 +291,7 @@ func TestThreeHundredNodes(t *testing.T) {
 		return ctx.Err()
 	}})
 	srv := httptest.NewServer(mux)
-	defer func() { srv.CloseClientConnections(); srv.Close() }() // the page keeps one open
+	defer func() { srv.CloseClientConnections(); srv.Close() }() // the page keeps one connection open
 	b := open(t)
 	b.show(srv.URL)
 	b.waitFor("h1", "FEEDING", slow)

@@ -1,3 +1,3 @@
 // Package race reports whether tests run under the race detector, which makes everything about ten times slower. Tests
-// that only measure are then left out, and random schedules are fewer.
+// that only measure are then skipped, and fewer random schedules are played.
 package race

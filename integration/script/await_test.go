@@ -23,7 +23,7 @@ import (
 
 const pollInterval = 50 * time.Millisecond
 
-// poll tries until try returns "" and fails with its last answer.
+// poll calls try until it returns "", and fails with its last answer.
 func poll(ts *testscript.TestScript, node string, try func() string) {
 	deadline := time.NewTimer(runLimit)
 	defer deadline.Stop()
@@ -36,7 +36,7 @@ func poll(ts *testscript.TestScript, node string, try func() string) {
 			return
 		}
 		if p != nil && !p.running() {
-			if missing = try(); missing == "" { // it said so last
+			if missing = try(); missing == "" { // its last message may be the awaited one
 				return
 			}
 			ts.Fatalf("%s has ended with exit code %d: %s", node, p.code, missing)
@@ -49,8 +49,8 @@ func poll(ts *testscript.TestScript, node string, try func() string) {
 	}
 }
 
-// cmdAwait is "[!] await NODE KEY PATTERN": waits until the agent's status, as fencectl
-// status -o json prints it, matches (or does not) at KEY, such as nodes.n2.available.
+// cmdAwait is "[!] await NODE KEY PATTERN": it waits until the agent's status, as fencectl status -o json prints it,
+// matches (or does not match) at KEY, such as nodes.n2.available.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: [!] await NODE KEY PATTERN")
@@ -91,8 +91,7 @@ func agentStatus(socket string) (map[string]any, error) {
 	return out, json.Unmarshal(text, &out)
 }
 
-// cmdAwaitLog is "awaitlog NAME PATTERN [COUNT]": waits until at least COUNT (1) lines of
-// NAME.log match.
+// cmdAwaitLog is "awaitlog NAME PATTERN [COUNT]": it waits until at least COUNT (default 1) lines of NAME.log match.
 func cmdAwaitLog(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: awaitlog NAME PATTERN [COUNT]")
@@ -123,7 +122,7 @@ func cmdAwaitLog(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// get asks the agent of a node over HTTP.
+// get sends a request to the agent of a node over HTTP.
 func get(ts *testscript.TestScript, node, path string) (int, string, error) {
 	config, err := readYAML(ts.MkAbs(node + ".yaml"))
 	if err != nil {
@@ -140,7 +139,7 @@ func get(ts *testscript.TestScript, node, path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// cmdHTTP is "http NODE PATH CODE": asks once; the body is checked by stdout.
+// cmdHTTP is "http NODE PATH CODE": it sends one request; scripts check the body with stdout.
 func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: http NODE PATH CODE")
@@ -156,7 +155,7 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAwaitHTTP is "awaithttp NODE PATH PATTERN": waits until a line of the body matches.
+// cmdAwaitHTTP is "awaithttp NODE PATH PATTERN": it waits until a line of the body matches.
 func cmdAwaitHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: awaithttp NODE PATH PATTERN")

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cmdCluster is "cluster N [LUN]": writes n1.yaml to nN.yaml, the correct configurations
-// of a cluster on two networks. With LUN, a path, it is their shared storage.
+// cmdCluster is "cluster N [LUN]": it writes n1.yaml to nN.yaml, the correct configurations of a cluster on two
+// networks. LUN is the path of their shared storage.
 func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: cluster N [LUN]")
@@ -32,7 +32,8 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for i := 1; i <= n; i++ {
 		remembered := ts.MkAbs(name(i) + ".members.json")
-		_ = os.Remove(remembered) // of another cluster of this script, if there was one
+		// It may be left of another cluster of this script.
+		_ = os.Remove(remembered)
 		_ = os.Remove(ts.MkAbs(name(i) + ".members-running"))
 		file := map[string]any{
 			"cluster": "main", "nodeName": name(i), "nodeGroup": "worker",
@@ -77,9 +78,8 @@ func readYAML(path string) (map[string]any, error) {
 	return content, yaml.Unmarshal(text, &content)
 }
 
-// cmdSet is "set FILE KEY VALUE": changes one key of a configuration, such as
-// systemNetworks[0].port. VALUE is YAML; relative to the script's folder if it begins
-// with "./". "set FILE KEY -" removes the key.
+// cmdSet is "set FILE KEY VALUE": it changes one key of a configuration, such as systemNetworks[0].port. VALUE is YAML;
+// a value that begins with "./" is relative to the script's folder. "set FILE KEY -" removes the key.
 func cmdSet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: set FILE KEY VALUE")
@@ -102,7 +102,7 @@ var keyPart = regexp.MustCompile(`[^.\[\]]+`)
 
 func splitKey(key string) []string { return keyPart.FindAllString(key, -1) }
 
-// change returns at with the value at the end of the path replaced or removed.
+// change returns at after it has replaced or removed the value at the end of the path.
 func change(at any, path []string, value any, remove bool) (any, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -133,8 +133,8 @@ func change(at any, path []string, value any, remove bool) (any, error) {
 	}
 }
 
-// lookup finds a value of the status, by the same paths; an element of a list may be named
-// as well, as in nodes.n2.available.
+// lookup finds a value of the status. It uses the same paths, and also accepts the name of a list's element, as in
+// nodes.n2.available.
 func lookup(at any, path []string) any {
 	for _, part := range path {
 		switch c := at.(type) {
@@ -164,7 +164,7 @@ func element(list []any, part string) any {
 	return nil
 }
 
-// describe lists the keys of a level, for a path that leads nowhere.
+// describe lists the keys of a level, for a path that does not exist.
 func describe(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		return fmt.Sprint(keysOf(m))

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// commands are what scripts can do beside the commands of testscript.
+// commands lists what scripts can do in addition to testscript's commands.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"alive":     cmdAlive,
 	"await":     cmdAwait,
@@ -41,10 +41,10 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"unchanged": cmdUnchanged,
 }
 
-// condition answers for what a machine may not offer.
+// condition reports whether the machine offers something that may be missing.
 func condition(name string) (bool, error) {
 	switch name {
-	case "unprivileged": // a program can be run as a user without rights
+	case "unprivileged": // a program can be run as a user without privileges
 		cmd := exec.Command(programs+"/fencing-agent", "--version")
 		if os.Getuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -68,8 +68,8 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// cmdRefused is "refused PATTERN": the program that ended last gave exactly one error, in
-// one line, which matches. Log lines of a level below ERROR may surround it.
+// cmdRefused is "refused PATTERN": the last program that ended gave exactly one error, in one line, which matches. Log
+// lines of a level below ERROR may surround it.
 func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: refused PATTERN")
@@ -86,8 +86,8 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Logf("%s", errors[0])
 }
 
-// errorLines picks the lines of stderr that tell of an error: all that is no log line, and
-// log lines of that level.
+// errorLines returns the lines of stderr that report an error: lines that do not belong to the log, and log lines of
+// level ERROR.
 func errorLines(stderr string) []string {
 	var out []string
 	for line := range strings.Lines(stderr) {

@@ -20,5 +20,5 @@
 //
 // # Errors
 //
-// A failed script shows its last phase; the logs of its agents follow.
+// A failed script prints its last phase; the logs of its agents follow.
 package script

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// directIO reports whether files here can be LUNs.
+// directIO reports whether files here can be used as LUNs.
 var directIO = sync.OnceValue(func() bool {
 	dir, err := os.MkdirTemp("", "fencing-directio-")
 	if err != nil {
@@ -37,7 +37,7 @@ var directIO = sync.OnceValue(func() bool {
 	return err == nil && dev.Close() == nil
 })
 
-// sum is a checksum of what is at a path: kind, permissions and content, or its absence.
+// sum returns a checksum of the file at a path: its kind, permissions and content, or its absence.
 func sum(path string) ([32]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func sum(path string) ([32]byte, error) {
 	return sha256.Sum256(what), nil
 }
 
-// cmdRemember is "remember FILE...": notes a checksum of each for unchanged.
+// cmdRemember is "remember FILE...": it stores a checksum of each file for unchanged.
 func cmdRemember(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: remember FILE...")
@@ -77,7 +77,7 @@ func cmdRemember(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdUnchanged is "[!] unchanged": what remember noted is as it was (or one of it is not).
+// cmdUnchanged is "[!] unchanged": all files that remember noted are unchanged (or at least one has changed).
 func cmdUnchanged(ts *testscript.TestScript, neg bool, args []string) {
 	s := stateOf(ts)
 	if len(args) != 0 || len(s.sums) == 0 {
@@ -99,7 +99,7 @@ func cmdUnchanged(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdPut is "put FILE OFFSET TEXT": writes into an existing file.
+// cmdPut is "put FILE OFFSET TEXT": it writes into an existing file.
 func cmdPut(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: put FILE OFFSET TEXT")
@@ -113,7 +113,7 @@ func cmdPut(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// cmdTruncate is "truncate FILE BYTES": cuts or extends, creates if need be.
+// cmdTruncate is "truncate FILE BYTES": it cuts or extends a file, and creates it if necessary.
 func cmdTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: truncate FILE BYTES")
@@ -126,7 +126,7 @@ func cmdTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// cmdOccupy is "occupy udp|tcp ADDRESS": holds a port until the script ends.
+// cmdOccupy is "occupy udp|tcp ADDRESS": it holds a port until the script ends.
 func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: occupy udp|tcp ADDRESS")
@@ -148,7 +148,7 @@ func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	s.occupied[args[1]] = closer.Close
 }
 
-// cmdRelease is "release ADDRESS": gives up a port that was occupied.
+// cmdRelease is "release ADDRESS": it gives up a port that was occupied.
 func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || stateOf(ts).occupied[args[0]] == nil {
 		ts.Fatalf("usage: release ADDRESS, which was occupied")
@@ -156,7 +156,7 @@ func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(stateOf(ts).occupied[args[0]]())
 }
 
-// canMknod reports whether device nodes can be made here. One is made and removed.
+// canMknod reports whether device nodes can be created here, by creating and removing one.
 func canMknod() bool {
 	dir, err := os.MkdirTemp("", "fencing-mknod-")
 	if err != nil {
@@ -166,7 +166,7 @@ func canMknod() bool {
 	return unix.Mknod(filepath.Join(dir, "node"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 130))) == nil
 }
 
-// cmdNode is "node FILE MAJOR MINOR": makes a character device.
+// cmdNode is "node FILE MAJOR MINOR": it creates a character device.
 func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: node FILE MAJOR MINOR")
@@ -178,7 +178,7 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(unix.Mknod(ts.MkAbs(args[0]), unix.S_IFCHR|0o600, int(unix.Mkdev(uint32(major), uint32(minor)))))
 }
 
-// cmdStaleSocket is "staleat PATH": leaves a socket as a killed process does.
+// cmdStaleSocket is "staleat PATH": it leaves a socket behind, like a killed process.
 func cmdStaleSocket(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: staleat PATH")

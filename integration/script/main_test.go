@@ -24,26 +24,26 @@ import (
 )
 
 const (
-	// binariesEnv names a folder with fencing-agent and fencectl; without it they are built.
+	// binariesEnv names the variable with a folder of fencing-agent and fencectl. Without it they are built.
 	binariesEnv = "FENCING_BIN"
-	// module is the root of the repository, seen from here.
+	// module is the path of the repository's root from this folder.
 	module = "../.."
-	// standstill is how long the machine may stand still without excuse for what agents do.
+	// standstill is the longest time for which the machine may stand still without excusing what agents do.
 	standstill = time.Second
-	// scriptsAtOnce is more than there are processors: scripts mostly wait.
+	// scriptsAtOnce is larger than the number of processors, because scripts mostly wait.
 	scriptsAtOnce = 6
 )
 
 var (
-	programs  string            // folder of the programs under test, set by build
-	version   = "v0.0.1-script" // of the programs; of those that were given it is another
-	temporary string            // to be removed at the end
+	programs  string            // folder of the programs under test; build sets it
+	version   = "v0.0.1-script" // version of the programs; programs from binariesEnv have another one
+	temporary string            // removed at the end
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(scriptsAtOnce)) // fails for no number only
+		_ = f.Value.Set(strconv.Itoa(scriptsAtOnce)) // it fails only if it is no number
 	}
 	code := m.Run()
 	if temporary != "" {
@@ -66,7 +66,8 @@ var build = sync.OnceValue(func() error {
 	if temporary, err = os.MkdirTemp("", "fencing-script-"); err != nil {
 		return err
 	}
-	if err := os.Chmod(temporary, 0o755); err != nil { // for scripts that run as nobody
+	// Scripts that run as nobody need this.
+	if err := os.Chmod(temporary, 0o755); err != nil {
 		return err
 	}
 	programs = filepath.Join(temporary, "bin")
@@ -81,8 +82,8 @@ var build = sync.OnceValue(func() error {
 	return readSources()
 })
 
-// readSources opens every folder that the programs are made of, so that `go test` does
-// not take a result for current that an older program gave.
+// readSources opens every folder with sources of the programs. `go test` then notices that a result of an older program
+// is out of date.
 func readSources() error {
 	for _, folder := range []string{"api", "boottime", "cmd", "diskquorum", "k8s", "netgossip", "watchdog"} {
 		err := filepath.WalkDir(filepath.Join(module, folder), func(path string, d fs.DirEntry, err error) error {
@@ -115,8 +116,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// excusing is a test whose scripts do not fail, but are skipped, if the machine stood still in
-// them: agents that stand still together rightly lose sight of each other.
+// excusing is a test whose scripts are skipped, rather than failed, if the machine stood still meanwhile: agents that
+// stand still together rightly lose sight of each other.
 type excusing struct {
 	*testing.T
 	stalls *observe.Stalls
@@ -132,14 +133,15 @@ func (t excusing) Verbose() bool { return testing.Verbose() }
 func (t excusing) FailNow() {
 	t.Helper()
 	if took := t.stalls.Since(t.began); took >= standstill {
-		t.Skipf("says nothing: the machine stood still for %v", took)
+		t.Skipf("this proves nothing: the machine stood still for %v", took)
 	}
 	t.T.FailNow()
 }
 
 // setup gives the script its own network, ports and programs.
 func setup(e *testscript.Env) error {
-	for _, dir := range []string{filepath.Dir(e.WorkDir), e.WorkDir} { // for programs that run as nobody
+	// Programs that run as nobody need this.
+	for _, dir := range []string{filepath.Dir(e.WorkDir), e.WorkDir} {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return err
 		}
@@ -161,14 +163,14 @@ func setup(e *testscript.Env) error {
 			Cleanup(func())
 		})
 		if ok && t.Failed() {
-			logs := s.logs()                      // the folder goes next
-			t.Cleanup(func() { e.T().Log(logs) }) // after the line that failed, which is what a reader wants first
+			logs := s.logs()                      // read now, because the folder is removed next
+			t.Cleanup(func() { e.T().Log(logs) }) // printed after the line that failed, which a reader needs first
 		}
 	})
 	return nil
 }
 
-// freePort finds a port below those that the kernel gives away by itself.
+// freePort finds a port below those that the kernel assigns by itself.
 func freePort(at netip.Addr) (int, error) {
 	for range 100 {
 		port := 10000 + rand.IntN(20000)

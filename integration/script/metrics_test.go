@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// contractMetrics are the metrics that every agent shows from its start: name, type and
-// labels, without the namespace.
+// contractMetrics lists the metrics that every agent publishes from its start: name, type and labels, without the
+// namespace.
 var contractMetrics = []struct {
 	name, kind string
 	labels     []string
@@ -45,8 +45,8 @@ var contractMetrics = []struct {
 	{"build_info", "gauge", []string{"version"}},
 }
 
-// cmdMetrics is "metrics NODE": all metrics of the contract are there, with a sample, the
-// right type and the right labels; node and LUN are configured.
+// cmdMetrics is "metrics NODE": all metrics of the contract exist, with a sample, the right type and the right labels;
+// node and LUN must be configured.
 func cmdMetrics(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: metrics NODE")

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// runLimit bounds a program that is expected to end, and every wait of a script.
+	// runLimit bounds the time of a program that must end, and every wait of a script.
 	runLimit = 2 * time.Minute
-	// nobody is the user without rights, in scripts that root runs.
+	// nobody is the user without privileges, in scripts that root runs.
 	nobody = 65534
 )
 
-// process is an agent, or another program, that runs beside the script.
+// process is an agent or another program that runs beside the script.
 type process struct {
 	cmd  *exec.Cmd
 	log  string
-	done chan struct{} // closed when it has ended
-	code int           // valid then; -1: by a signal
+	done chan struct{} // closed when the process has ended
+	code int           // valid after that; -1: ended by a signal
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // it may already have ended
 	<-p.done
 }
 
@@ -44,7 +44,7 @@ func (p *process) running() bool {
 	}
 }
 
-// wait returns the exit code.
+// wait waits for the process and returns its exit code.
 func (p *process) wait() (int, error) {
 	limit := time.NewTimer(runLimit)
 	defer limit.Stop()
@@ -52,12 +52,12 @@ func (p *process) wait() (int, error) {
 	case <-p.done:
 		return p.code, nil
 	case <-limit.C:
-		return 0, fmt.Errorf("still runs after %v", runLimit)
+		return 0, fmt.Errorf("the program still runs after %v", runLimit)
 	}
 }
 
-// command prepares a program of the script. Options come first: -nobody runs it as a user
-// without rights, -netns in a new network namespace, whose loopback has no address, -pidns, by root, in a new PID namespace.
+// command prepares a program of the script. Options come first: -nobody runs it as a user without privileges, -netns in
+// a new network namespace whose loopback has no address, and -pidns (only as root) in a new PID namespace.
 func command(ctx context.Context, ts *testscript.TestScript, args []string) (*exec.Cmd, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -107,8 +107,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// cmdExit is "exit CODE [-nobody] [-netns] [-pidns] PROGRAM ARG...": the program ends by itself,
-// with this code. Its output is checked by stdout, stderr and refused.
+// cmdExit is "exit CODE [-nobody] [-netns] [-pidns] PROGRAM ARG...": the program ends by itself with this code. Scripts
+// check its output with stdout, stderr and refused.
 func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exit CODE [-nobody] [-netns] [-pidns] PROGRAM ARG...")
@@ -125,7 +125,7 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = io.WriteString(ts.Stdout(), stdout.String())
 	_, _ = io.WriteString(ts.Stderr(), stderr.String())
 	if ctx.Err() != nil {
-		ts.Fatalf("still runs after %v\n%s%s", runLimit, stdout.String(), stderr.String())
+		ts.Fatalf("the program still runs after %v\n%s%s", runLimit, stdout.String(), stderr.String())
 	}
 	if cmd.ProcessState == nil {
 		ts.Fatalf("%v", err)
@@ -135,7 +135,7 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdStart is "start NODE [-nobody]": runs the agent of NODE.yaml, its log in NODE.log.
+// cmdStart is "start NODE [-nobody]": it runs the agent of NODE.yaml, with its log in NODE.log.
 func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: start NODE [-nobody]")
@@ -144,8 +144,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	run(ts, node, append(args[1:], "fencing-agent", "--config", ts.MkAbs(node+".yaml")))
 }
 
-// cmdFollow is "follow NAME PROGRAM ARG...": runs a program beside the script, all its
-// output in NAME.log.
+// cmdFollow is "follow NAME PROGRAM ARG...": it runs a program beside the script, with all its output in NAME.log.
 func cmdFollow(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: follow NAME PROGRAM ARG...")
@@ -168,7 +167,7 @@ func run(ts *testscript.TestScript, name string, args []string) {
 	ts.Check(cmd.Start())
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // told by the exit code
+		_ = cmd.Wait() // the exit code contains the result
 		p.code = cmd.ProcessState.ExitCode()
 	}()
 	if s.agents[name] == nil {
@@ -185,7 +184,7 @@ func (s *state) process(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
-// cmdTerminate is "terminate NODE CODE": SIGTERM, then the agent ends with CODE.
+// cmdTerminate is "terminate NODE CODE": it sends SIGTERM, and the agent must end with CODE.
 func cmdTerminate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: terminate NODE CODE")
@@ -195,7 +194,7 @@ func cmdTerminate(ts *testscript.TestScript, neg bool, args []string) {
 	expectEnd(ts, args[0], args[1])
 }
 
-// cmdEnds is "ends NODE CODE": the agent ends by itself.
+// cmdEnds is "ends NODE CODE": the agent must end by itself with CODE.
 func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: ends NODE CODE")
@@ -216,7 +215,7 @@ func expectEnd(ts *testscript.TestScript, name, want string) {
 	}
 }
 
-// cmdCrash is "crash NODE": SIGKILL.
+// cmdCrash is "crash NODE": it sends SIGKILL.
 func cmdCrash(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: crash NODE")
@@ -224,7 +223,7 @@ func cmdCrash(ts *testscript.TestScript, neg bool, args []string) {
 	stateOf(ts).process(ts, args[0]).kill()
 }
 
-// cmdAlive is "alive NODE...": these agents still run.
+// cmdAlive is "alive NODE...": these agents must still be running.
 func cmdAlive(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		if p := stateOf(ts).process(ts, name); p.running() == neg {

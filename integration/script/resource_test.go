@@ -19,7 +19,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// cmdSignal is "signal NODE STOP|CONT": a frozen process, and its awakening.
+// cmdSignal is "signal NODE STOP|CONT": it freezes a process, or continues it.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
 	if neg || len(args) != 2 || signals[args[1]] == 0 {
@@ -28,9 +28,8 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(stateOf(ts).process(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }
 
-// cmdCrowd is "crowd NODE N": N subscribers come at once, on connections of their own, and
-// stay until the script ends. As many as the agent takes are served, the rest is refused
-// with RESOURCE_EXHAUSTED.
+// cmdCrowd is "crowd NODE N": N subscribers come at once, on separate connections, and stay until the script ends. The
+// agent serves as many as it can, and must refuse the rest with RESOURCE_EXHAUSTED.
 func cmdCrowd(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: crowd NODE N")

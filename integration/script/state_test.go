@@ -12,32 +12,32 @@ import (
 
 type stateKey struct{}
 
-// state is what a script has made so far.
+// state is what a script has created so far.
 type state struct {
 	work string
 	net  [2]byte // the script's network is 127.net[0].net[1].0/24
-	port int     // of gossip
+	port int     // the gossip port
 
 	agents map[string]*process
 	order  []string
 	closed []func()
-	// occupied are the ports that are held, by their address: release gives one up.
+	// occupied contains the ports that are held, by their address; calling the function gives a port up.
 	occupied map[string]func() error
 	sums     map[string][32]byte
-	stderr   string // of the program that ended last
+	stderr   string // stderr of the last program that ended
 }
 
 func stateOf(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state) }
 
-// networks are the names of the SystemNetworks of a cluster, in order.
+// networks lists the names of a cluster's SystemNetworks, in order.
 var networks = []string{"mgmt", "data"}
 
-// address is that of node 1, 2, 3... on a network.
+// address returns the address of node 1, 2, 3... on a network.
 func (s *state) address(network, node int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, s.net[0], s.net[1], byte(100*network + node)})
 }
 
-// end kills what still runs.
+// end kills what is still running.
 func (s *state) end() {
 	for _, name := range s.order {
 		s.agents[name].kill()
@@ -47,10 +47,10 @@ func (s *state) end() {
 	}
 }
 
-// maxLog bounds what is shown of a log after a failure, in bytes from the end.
+// maxLog is the number of bytes, from the end of a log, that are printed after a failure.
 const maxLog = 8 << 10
 
-// logs is the end of each log of the script's programs.
+// logs returns the end of each log of the script's programs.
 func (s *state) logs() string {
 	var all strings.Builder
 	files, _ := filepath.Glob(filepath.Join(s.work, "*.log"))

@@ -12,35 +12,35 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// slack is what a check allows for the simulator's own granularity.
+// slack is what a check allows for the granularity of the simulator.
 const slack = 10 * time.Millisecond
 
 type checker struct {
 	touched    []*Node          // nodes to which something has happened since the last check
-	due        boottime.Instant // all nodes are checked then: by the passing of time alone one may stop feeding, or two may have fed for too long
-	bounds     [2]time.Duration // of an overlap, by how many of the two nodes hold
-	both       []overlap        // [a*nodes + b] of the nodes that both feed, and whose views have no common member
+	due        boottime.Instant // all nodes are checked then, because of what time alone changes
+	bounds     [2]time.Duration // of an overlap, by the number of the two nodes that hold
+	both       []overlap        // [a*nodes + b]: of two nodes that both feed and whose views have no common member
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
 	Proofs     map[watchdog.Proof]int
 	Grants     int // how often a node began to feed under a grant of the Lease
 	Sentences  int // how many boots were condemned
-	Strikes    int // how often a node that hears through the LUN who is alive took itself down
-	ByOrder    int // of these, this many by an order
-	Obeyed     int // how many orders were answered with that
+	Strikes    int // how often a node that can learn through the LUN who is alive took itself down
+	ByOrder    int // Strikes that followed an order
+	Obeyed     int // how many orders were obeyed
 	Forbidden  map[watchdog.Refusal]int
-	ByLUN      int // how often a node began to stay up by the LUN where no network reached a majority
+	ByLUN      int // how often a node began to stay up by the LUN while no network reached a majority
 	Bridged    int // how often a node began to feed with a partner that has a majority (L14)
 
-	links   boottime.Instant // when all links are checked next
+	links   boottime.Instant // when all links are to be checked next
 	Probes  int
 	Asked   int // peers that were asked for their claims
-	Vouches int // and Sweeps: of groups where samples are taken
+	Vouches int // Vouches and Sweeps occur in groups that take samples
 	Sweeps  int
-	// Stretched counts how often a quorum lasted a little longer than it may, see checkQuorum.
+	// Stretched counts how often a quorum lasted a little longer than allowed, see checkQuorum.
 	Stretched int
-	Links     int // how often a link that was whole was found to have young evidence
+	Links     int // how often two nodes on a whole link were found to have young evidence
 }
 
 func (k *checker) begin(nodes int) {
@@ -53,17 +53,19 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 
 // Violations lists what broke safety, in words; it must be empty.
 //
-//   - Two nodes whose views have no common member both have permission to feed for longer than the tie's budget before
-//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, neither
-//     has a quorum, and there is no limit. Only the policy fence promises that.
+//   - Two nodes whose views have no common member both have permission to feed for longer than the part of the tie's
+//     budget that precedes the watchdog: max(D_max+A, G), or D_lun + D_max + G if one of them holds by the LUN. If both
+//     hold, neither has a quorum, and there is no limit. Only the policy fence promises this.
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at the same moment.
-//   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
-//   - A node that is still running as it was is published as fenced, or its boot as ended.
-//   - A node that hears through the LUN who is alive takes itself down although no node has been alive for D_max.
+//   - A grant of the Lease is replaced while a holder still runs and its token has not moved on.
+//   - A node is published as fenced, or its boot as ended, while that boot is still running.
+//   - A node that can learn through the LUN who is alive takes itself down although no other node has been alive for
+//     D_max.
 //   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets prove.
-//   - Two nodes with a working path on a network have no young evidence of each other there.
-//   - A node obeys an order that nobody has given for its boot, under maintenance, together with another one, or so that no majority is left.
+//   - Two nodes with a working path on a network have no recent evidence of each other there.
+//   - A node obeys an order that nobody has given for its boot, or obeys one under maintenance, while another node ends
+//     by an order, or when no majority would be left.
 //   - A peer is probed without a limit on the rate.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
@@ -92,7 +94,7 @@ type right uint8
 
 const (
 	rightNone    right = iota
-	rightView          // whatever the others count
+	rightView          // it does not depend on the nodes that others count
 	rightGranted       // an equal split was decided for it
 	rightHolds         // it holds by the LUN, and has no other reason
 )
@@ -111,7 +113,7 @@ func (c *Cluster) right(n *Node) right {
 }
 
 // touch makes the next check look at a node. An event happens to one node, and only that node can change its actions,
-// except for changes by time (due). Looking at all nodes and pairs at each event took most of the time of a run.
+// except for changes by time (due). Looking at all nodes and pairs after each event took most of the time of a run.
 func (c *Cluster) touch(n *Node) { c.check.touched = append(c.check.touched, n) }
 
 func (c *Cluster) checkStep() {
@@ -139,7 +141,7 @@ func (c *Cluster) checkStep() {
 	k.touched = k.touched[:0]
 }
 
-// checkNode finds the right by which a node feeds now.
+// checkNode finds the right by which a node feeds at this moment.
 func (c *Cluster) checkNode(n *Node) {
 	k := &c.check
 	if !c.older.unpromised {
@@ -158,8 +160,8 @@ func (c *Cluster) checkNode(n *Node) {
 	}
 }
 
-// checkPair compares two nodes that both feed. It is called after one of them has begun or ceased to feed, or counts
-// others, or when the pair is due.
+// checkPair compares two nodes. It is called when one of them has begun or stopped feeding, when the nodes that it
+// counts have changed, and when the pair is due.
 func (c *Cluster) checkPair(a, b *Node) {
 	k := &c.check
 	was, now := &k.both[a.Index*len(c.nodes)+b.Index], overlap{since: c.now}
@@ -167,7 +169,8 @@ func (c *Cluster) checkPair(a, b *Node) {
 		*was = overlap{}
 		return
 	}
-	if c.kube != nil && a.right == rightGranted && b.right == rightGranted { // two halves do not, however short
+	// Two halves must never feed under grants of a Lease, not even for a moment.
+	if c.kube != nil && a.right == rightGranted && b.right == rightGranted {
 		k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), a.Name, b.Name)
 	}
 	for _, n := range [...]*Node{a, b} {
@@ -189,7 +192,7 @@ func (c *Cluster) checkPair(a, b *Node) {
 	k.due = min(k.due, was.since.Add(k.bounds[now.holders])+1)
 }
 
-// recount records which nodes a node counts. Only a step of its core and another roster change this.
+// recount records which nodes a node counts. Only a step of its core or another roster can change this.
 func (c *Cluster) recount(n *Node) {
 	if counts := c.counted(n); counts != n.counts {
 		n.counts, n.moved = counts, true
@@ -199,10 +202,10 @@ func (c *Cluster) recount(n *Node) {
 // overlap is a period in which two nodes feed whose views have no common member.
 type overlap struct {
 	since   boottime.Instant
-	holders int // how many of them hold by the LUN, and have no other reason
+	holders int // how many of the two hold by the LUN and have no other reason
 }
 
-// overlap limits how long two such nodes may go on.
+// overlap limits how long two such nodes may both feed.
 func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	for _, t := range []*Times{&c.cfg.Times, c.cfg.Odd} {
 		switch {
@@ -217,7 +220,7 @@ func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	return bound + slack
 }
 
-// checkDeaths compares a newly published proof of death with the truth: the victim must have been reset since.
+// checkDeaths compares newly published proofs of death with the truth: the boot that is called dead must have ended.
 func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 	if fenced != n.fenced {
 		c.checkFenced(n, fenced)
@@ -229,7 +232,7 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 		}
 		death := n.core.Deaths().Of(p)
 		if (death.Proof == watchdog.ProofBoot || death.Proof == watchdog.ProofSentence) && death.Boot == victim.boot && n.ended[p] != death {
-			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
+			c.check.add("%v: %s reports that the boot of %s has ended, and it has not", c.Now(), n.Name, victim.Name)
 		}
 		n.ended[p] = death
 	}
@@ -241,13 +244,14 @@ func (c *Cluster) checkFenced(n *Node, fenced roster.Set) {
 		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)
 		c.check.Proofs[death.Proof]++
 		if death.Boot == victim.boot || death.Boot == 0 && victim.Resets == 0 {
-			c.check.add("%v: %s calls %s fenced by %v, which was not reset since", c.Now(), n.Name, victim.Name, death.Proof)
+			c.check.add("%v: %s calls %s fenced by %v, and that boot was not reset", c.Now(), n.Name, victim.Name, death.Proof)
 		}
 	}
 	n.fenced = fenced
 }
 
-// checkStrike checks a node that takes itself down. If it cannot hear who is alive, silence is the only ground.
+// checkStrike checks a node that takes itself down. If it could not learn who is alive, its own silence is reason
+// enough.
 func (c *Cluster) checkStrike(n *Node) {
 	c.trace("%s takes itself down", n.Name)
 	if !n.core.Holds() {
@@ -255,7 +259,7 @@ func (c *Cluster) checkStrike(n *Node) {
 	}
 	c.check.Strikes++
 	if n.judged {
-		return // checkSentence has checked its ground. It is dead in any case, and takes itself down when its message has had time to arrive
+		return // checkSentence has checked the reason; the node is dead in any case
 	}
 	latest := boottime.Instant(0)
 	for _, m := range c.nodes {
@@ -278,7 +282,7 @@ func (c *Cluster) named(name string) *Node {
 	return c.nodes[slices.IndexFunc(c.nodes, func(n *Node) bool { return n.Name == name })]
 }
 
-// Proofs counts the published proofs of death by their kind.
+// Proofs returns the number of published proofs of death of each kind.
 func (c *Cluster) Proofs() map[watchdog.Proof]int { return c.check.Proofs }
 
 func (c *Cluster) checkLog(n *Node) {
@@ -301,25 +305,25 @@ func (c *Cluster) checkLog(n *Node) {
 		k.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
 		k.decided[inst] = grant
 		for _, m := range c.nodes {
-			m.logged = logged{} // it may hold that instance
+			m.logged = logged{} // the node may hold that instance
 		}
 		k.due = c.now
 	}
 }
 
-// logged is the last instance that a node has decided, with the value that is known of it.
+// logged is the last instance that a node has decided, with the value that it knows.
 type logged struct {
 	inst  uint64
 	known *diskquorum.Grant
 }
 
-// noteBridge counts how often a node goes on by the majority of a partner.
+// noteBridge counts how often a node continues because its partner has a majority.
 func (c *Cluster) noteBridge(n *Node) {
 	was := n.bridged
 	n.bridged = n.decision.Reason == watchdog.ReasonSplitWon && n.core.Split().Why != ""
 	if n.bridged && !was {
 		c.check.Bridged++
-		c.trace("%s: goes on under the grant; %s", n.Name, n.core.Split().Why)
+		c.trace("%s: continues under the grant; %s", n.Name, n.core.Split().Why)
 	}
 }
 
@@ -364,7 +368,7 @@ func (c *Cluster) Report() string {
 	return b.String()
 }
 
-// Events returns and forgets the LEFT and JOIN edges a node published.
+// Events returns the LEFT and JOIN events that a node has published since the last call.
 func (c *Cluster) Events(i int) []string {
 	e := c.nodes[i].events
 	c.nodes[i].events = nil

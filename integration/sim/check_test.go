@@ -10,11 +10,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// plainly is the oracle of those who feed as it would be if time were no matter: all nodes and pairs with each event.
+// plainly is a slow oracle that looks at all nodes and pairs after each event.
 type plainly struct {
 	both     map[[2]int]overlap
-	apart    int // pairs of which both fed, added up over the events
-	overlaps int // that lasted too long
+	apart    int // pairs of which both fed, summed over the events
+	overlaps int // pairs of which both fed for too long
 }
 
 func (p *plainly) check(t *testing.T, c *Cluster) {
@@ -60,11 +60,11 @@ func (p *plainly) pair(t *testing.T, c *Cluster, a, b *Node, at [2]int) {
 	}
 	p.both[at] = now
 	if is := c.check.both[at[0]*len(c.nodes)+at[1]]; now.holders < 2 && is != now {
-		t.Fatalf("%v: %s and %s have both fed since %v, and as the oracle has it since %v", c.Now(), a.Name, b.Name, now, is)
+		t.Fatalf("%v: %s and %s have both fed since %v, and according to the oracle since %v", c.Now(), a.Name, b.Name, now, is)
 	}
 }
 
-// run is Cluster.Run with a look after each event.
+// run does the same as Cluster.Run, and checks after each event.
 func (p *plainly) run(t *testing.T, c *Cluster, d time.Duration) {
 	t.Helper()
 	end := c.now.Add(d)
@@ -76,8 +76,9 @@ func (p *plainly) run(t *testing.T, c *Cluster, d time.Duration) {
 	p.check(t, c)
 }
 
-// Guard: the oracle looks at a node when something has happened to it, and at two when one of them does otherwise or time is over.
-// It finds what it would find if it looked at all of them with each event, whatever happens to the nodes and to the list of members.
+// Guard: the oracle looks at a node only when something has happened to it, and at two nodes only when one of them
+// changes or their time is over. It finds what it would find by looking at all of them after each event, whatever
+// happens to the nodes and to the list of members.
 func TestOracleMissesNothing(t *testing.T) {
 	apart, overlaps := 0, 0
 	for seed := range uint64(18) {
@@ -89,7 +90,8 @@ func TestOracleMissesNothing(t *testing.T) {
 			cfg.Nodes, cfg.Lists, cfg.Lease = 4, nil, !cfg.LUN
 		}
 		c, p := New(cfg), plainly{both: map[[2]int]overlap{}}
-		c.check.bounds = [2]time.Duration{200 * time.Millisecond, 700 * time.Millisecond} // which nodes keep to as a rule, and not always
+		// Nodes usually keep to these bounds, but not always.
+		c.check.bounds = [2]time.Duration{200 * time.Millisecond, 700 * time.Millisecond}
 		for range 150 {
 			switch i := rng.IntN(cfg.Nodes); rng.IntN(12) {
 			case 0, 1:
@@ -112,11 +114,11 @@ func TestOracleMissesNothing(t *testing.T) {
 		apart, overlaps = apart+p.apart, overlaps+p.overlaps
 	}
 	if apart == 0 || overlaps == 0 {
-		t.Errorf("%d times two were apart, %d for too long: the test shows nothing", apart, overlaps)
+		t.Errorf("%d times two nodes fed apart, %d times for too long: the test proves nothing", apart, overlaps)
 	}
 }
 
-// Guard: each thing that the oracle looks for with a node's events is found.
+// Guard: the oracle finds each error that it looks for among a node's events.
 func TestOracleFindsWhatIsSeeded(t *testing.T) {
 	seeds := map[string]func(c *Cluster, n *Node){
 		"decided twice": func(c *Cluster, n *Node) {

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// impersonate has another machine answer all others in the name of a node, as a copy of it does that
-// took over its addresses. The original goes on with its LUN. It returns how to end that.
+// impersonate lets another machine answer all others in the name of a node, like a copy of it that took over its
+// addresses. The original keeps its LUN. Calling end stops the copy.
 func (c *Cluster) impersonate(i int, st netgossip.Statement) (end func()) {
 	for p := range c.nodes {
 		c.Split([][]int{{i}, {p}})
@@ -44,8 +44,8 @@ func (c *Cluster) ended(witness, victim int, boot uint64) func() bool {
 	}
 }
 
-// Guard: a copy of a machine answers with another boot while the original still writes its slot.
-// That proves nothing before the original is gone, and raises the alarm.
+// Guard: a copy of a machine answers with another boot nonce while the original still writes its slot. That proves no
+// death before the original is gone, and it raises the alarm.
 func TestCopyOfAMachineDoesNotEndTheOriginal(t *testing.T) {
 	for _, n := range []int{3, 4} {
 		c := started(t, shortLived(n, 3))
@@ -57,19 +57,19 @@ func TestCopyOfAMachineDoesNotEndTheOriginal(t *testing.T) {
 			noViolations(t, c)
 		}
 		if !alarm {
-			t.Errorf("n=%d: two machines ran and nobody said so", n)
+			t.Errorf("n=%d: two machines ran under one name, and nobody reported it", n)
 		}
-		mustRun(t, c, "the original has ended, its slot stands still", 15*time.Second, c.ended(0, 1, was))
+		mustRun(t, c, "the original has ended and no longer writes its slot", 15*time.Second, c.ended(0, 1, was))
 		noViolations(t, c)
 	}
 }
 
-// A node that is back is known to have ended as it was, whatever node has lost the LUN.
+// When a node is back, the end of its earlier boot is proven, whichever node has lost the LUN.
 func TestReturnIsProvenWithoutTheLUN(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		who   []int
-		after time.Duration // the node is back; 0: from before its loss
+		after time.Duration // nodes in who lose the LUN at this time after the node is back; 0: before it is back
 	}{{"the node that is back", []int{1}, 0}, {"the witness", []int{0}, 0}, {"the witness, while it looks", []int{0}, 2 * time.Second}, {"nobody", nil, 0}} {
 		cfg := shortLived(3, 4)
 		cfg.Reboot = 5 * time.Second

@@ -20,41 +20,41 @@ type Config struct {
 	Networks []string
 	Policy   netgossip.Policy
 	LUN      bool
-	Lease    bool // a Lease of an API server, instead of the LUN
-	Devices  int  // of the LUN: 1 or 3; 0: 1
+	Lease    bool // a Lease of an API server replaces the LUN
+	Devices  int  // the number of the LUN's devices, 1 or 3; 0: 1
 	Strike   bool // onFence: reboot
 	NoHold   bool // no node holds by the LUN
-	Before   int  // this many nodes, the first ones, have agents older than holds
+	Before   int  // this many nodes, the first ones, have agents from before holds existed
 	Undated  int  // this many nodes, the last ones, have agents that neither state nor read when a lost node will be dead
 	Sentence watchdog.Sentencing
-	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
+	Blind    float64 // share of starts at which an agent cannot see the kernel's countdown
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
-	Refuses  bool    // the driver does not take a shorter timeout
+	Refuses  bool    // the driver refuses a shorter timeout
 	Orders   bool    // nodes order each other to end, and obey the orders
 	Mode     watchdog.LUNMode
 	Others   int // this many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
 	Times
 	Margin   time.Duration
-	Evidence time.Duration // EvidenceInterval: between two probes of one peer
-	// Membership is whether memberlist reports about the peers. From sampledFrom nodes on, where samples are taken, it
-	// always does. Rumours is how often memberlist reports that a peer is dead, as a share of all looks at a peer that
-	// is there.
+	Evidence time.Duration // EvidenceInterval, the time between two probes of one peer
+	// Membership reports whether memberlist reports on the peers. From sampledFrom nodes on, where samples are taken,
+	// it always does. Rumours is the share of all looks at a peer that is there in which memberlist reports that it is
+	// dead.
 	Membership bool
 	Rumours    float64
-	Reboot     time.Duration // a reset node is back after this; 0: never
+	Reboot     time.Duration // the time after which a reset node is back; 0: never
 	Seed       uint64
-	// Lists holds lists of members by epoch, as node indices. Without any, all nodes are members. A node begins with
+	// Lists contains lists of members by epoch, as node indices. Without any, all nodes are members. A node begins with
 	// the first list that contains it.
 	Lists [][]int
-	// Odd holds the times of the nodes with an odd index: nodes are reconfigured one after the other, so two sets of
-	// times must work together. Nil: all nodes have the same.
+	// Odd contains the times of the nodes with an odd index: nodes are reconfigured one after the other, so two sets of
+	// times must work together. Nil: all nodes have the same times.
 	Odd *Times
 
-	outages *rand.Rand // draws when all networks are silent; nil: never
+	outages *rand.Rand // decides when all networks are silent; nil: never
 	often   bool       // the networks are silent half of the time
-	foreign *rand.Rand // draws when a device has foreign data; nil: never
-	back    *rand.Rand // draws when a device goes back; nil: never
+	foreign *rand.Rand // decides when a device has foreign data; nil: never
+	back    *rand.Rand // decides when a device goes back to an older state; nil: never
 }
 
 // Times are the settings that enter the time budget.
@@ -92,7 +92,7 @@ func (c *Config) budget(t *Times) watchdog.Budget {
 	return b
 }
 
-// sampling returns the term of the budget for samples that are answered at random.
+// sampling returns the term of the budget for random samples that a peer may still answer.
 func (c *Config) sampling(t *Times) time.Duration {
 	if c.Nodes < sampledFrom {
 		return 0
@@ -125,12 +125,12 @@ type Cluster struct {
 	nodes []*Node
 	lun   *lun
 	kube  *kubeLease
-	ids   uint64 // of probes and statements
+	ids   uint64 // numbers probes and statements
 	check checker
 
 	wires   []wire             // [(network*nodes + from)*nodes + to], see wire
 	weather []Weather          // by network
-	cleared []boottime.Instant // when it last became good
+	cleared []boottime.Instant // by network: when its weather last became good
 	trace   func(format string, args ...any)
 }
 
@@ -142,48 +142,48 @@ type Node struct {
 	core      *watchdog.Core
 	lived     boottime.Instant     // when it last had quorum
 	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
-	roster    *roster.Roster       // the node uses its indices
-	indices   indices              // of that roster
+	roster    *roster.Roster       // its indices are those that the node uses
+	indices   indices              // of roster
 	counts    roster.Set           // the counted nodes, as indices of the cluster's nodes
-	memory    *roster.Saved        // what it remembers of its rosters
+	memory    *roster.Saved        // what the node remembers of its rosters
 	up        bool                 // powered, with a running agent
 	boot      uint64
 	booted    boottime.Instant
 	process   uint64
 	decision  watchdog.Decision
 	said      *netgossip.Statement
-	number    uint64 // of said
+	number    uint64 // numbers said
 	relay     netgossip.Relay
 	demand    netgossip.Demand
 	gossip    []*gossip // by network
 	stepAt    boottime.Instant
 	wake      func(at boottime.Instant)
 	view      netgossip.View // scratch memory of demandEvidence
-	life      uint64         // changes with each start: events of an earlier life have no effect
+	life      uint64         // changes with each start; events of an earlier life have no effect
 	paused    bool
-	backlog   []func()           // what a paused agent will do first
+	backlog   []func()           // what a paused agent will do first when it continues
 	halted    boottime.Instant   // when the agent last ran, if it is paused
-	resumed   boottime.Instant   // since when it has been running
-	links     []link             // [network*peers + peer], the network's record
+	resumed   boottime.Instant   // since when the agent has been running
+	links     []link             // [network*peers + peer]: what the network has recorded
 	unplugged []boottime.Instant // by network: when it lost carrier
 	peers     int
 
-	own      *Times        // set if the node was reconfigured; nil: the group's configuration applies
+	own      *Times        // set if the node was reconfigured; nil: the times of the group's configuration
 	armed    bool          // the countdown of its watchdog runs
 	open     bool          // its agent has the watchdog's device open
 	timeout  time.Duration // of the countdown
-	dying    bool          // a killed process still has it open
+	dying    bool          // a killed process still has the device open
 	judged   bool          // this boot is condemned, by its agent or by the kernel
-	obeyed   bool          // this boot is condemned by an order,
-	ordered  bool          // and an order was given for it
+	obeyed   bool          // this boot is condemned because of an order
+	ordered  bool          // an order was given for this boot
 	liar     bool          // it orders all others to end
 	truth    *netgossip.Statement
 	disable  bool             // its disable file exists
 	fenced   roster.Set       // as last published by the agent
 	ended    []watchdog.Death // by the roster's indices
 	logged   logged
-	right    right // the right by which it feeds, as last checked
-	moved    bool  // since then its right or the nodes that it counts have changed
+	right    right // the right by which it feeds, as of the last check
+	moved    bool  // its right or the nodes that it counts have changed since then
 	bridged  bool  // it feeds with a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
@@ -207,7 +207,7 @@ func New(cfg Config) *Cluster {
 	if cfg.Lease {
 		c.kube = newKubeLease(c)
 	}
-	width := len(fmt.Sprint(cfg.Nodes)) // so that the roster's order is the index order
+	width := len(fmt.Sprint(cfg.Nodes)) // so that the order of names is the index order
 	for i := range cfg.Nodes {
 		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1, unplugged: make([]boottime.Instant, len(cfg.Networks))}
 		n.wake = func(at boottime.Instant) {
@@ -229,7 +229,7 @@ func (c *Cluster) Trace(f func(format string, args ...any)) { c.trace = f }
 // Now is the virtual time since the simulation began.
 func (c *Cluster) Now() time.Duration { return c.now.Sub(boottime.Instant(time.Hour)) }
 
-// Start starts the agent of a node: after a kill, or again after a reset.
+// Start starts the agent of a node, after a kill or after a reset.
 func (c *Cluster) Start(i int) {
 	n := c.nodes[i]
 	if n.up {
@@ -270,7 +270,7 @@ func (c *Cluster) Start(i int) {
 	c.scheduleFeed(n)
 }
 
-// disarm tells the core whether the disable file is there.
+// disarm tells the core whether the disable file exists.
 func (n *Node) disarm() {
 	why := ""
 	if n.disable {
@@ -289,7 +289,8 @@ func (c *Cluster) Disable(i int, on bool) {
 	}
 }
 
-// Pause stops the agent of a node like a frozen cgroup. The machine runs on, with its watchdog and its pending I/O.
+// Pause stops the agent of a node, as a frozen cgroup does. The machine continues, with its watchdog and its pending
+// I/O.
 func (c *Cluster) Pause(i int) {
 	if n := c.nodes[i]; n.up && !n.paused {
 		n.paused, n.halted = true, c.now
@@ -311,10 +312,10 @@ func (c *Cluster) Resume(i int) {
 	}
 }
 
-// Reconfigure gives a node other times. Its next agent uses them.
+// Reconfigure gives a node other times, which its next agent uses.
 func (c *Cluster) Reconfigure(i int, t Times) { c.nodes[i].own = &t }
 
-// RestartAgent ends the agent and starts it at once: same kernel, new process.
+// RestartAgent ends the agent and starts a new process at once on the same kernel.
 func (c *Cluster) RestartAgent(i int) {
 	c.Kill(i)
 	c.Start(i)
@@ -329,7 +330,7 @@ func (c *Cluster) end(n *Node) {
 	c.touch(n)
 }
 
-// reset acts like a watchdog: the node is gone, with all its I/O, and boots again.
+// reset acts like a watchdog: the node is gone with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
 	c.end(n)
 	n.armed, n.dying, n.judged, n.obeyed, n.ordered = false, false, false, false, false
@@ -350,7 +351,7 @@ func (c *Cluster) Run(d time.Duration) {
 	c.checkStep()
 }
 
-// RunUntil advances the time until cond holds, at most by limit, and reports whether it held.
+// RunUntil advances the time until cond holds, but not beyond limit, and reports whether cond held.
 func (c *Cluster) RunUntil(limit time.Duration, cond func() bool) bool {
 	end := c.now.Add(limit)
 	for c.now < end {
@@ -367,7 +368,7 @@ func (c *Cluster) at(d time.Duration, do func()) {
 	c.queue.push(c.now.Add(d), c.seq, event{do: do})
 }
 
-// during schedules do for the present life of the node only.
+// during schedules do, and drops it if the node's present life ends before.
 func (c *Cluster) during(n *Node, d time.Duration, do func()) {
 	c.seq++
 	c.queue.push(c.now.Add(d), c.seq, event{node: n, life: n.life, do: do})
@@ -412,7 +413,7 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
-	// A node under maintenance is not fed, but counts as living too, if it has a quorum or has won the split.
+	// A node under maintenance is not fed. It also counts as living if it has quorum or has won the split.
 	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum || d.Action == watchdog.Disarm && (d.Quorum || n.core.Split().Split == tie.Won) {
 		n.lived = c.now
 	}
@@ -439,7 +440,8 @@ func (c *Cluster) step(n *Node) {
 	c.inquire(n, fx.Ask)
 	if fx.Lock >= 0 {
 		for d := range c.lun.images {
-			n.core.SlotLocked(c.now, d, nil) // each host has its own slot here, so only an agent's earlier life competes
+			// In this simulation each host has its own slot, so only an earlier life of the agent can compete for it.
+			n.core.SlotLocked(c.now, d, nil)
 		}
 		c.wakeNode(n, 0)
 		return
@@ -450,8 +452,8 @@ func (c *Cluster) step(n *Node) {
 	c.wakeNode(n, max(0, min(fx.Wake.Sub(c.now), 250*time.Millisecond)))
 }
 
-// guard arms and disarms as the agent's permit and feeder do. An agent that has just started finds the countdown of its
-// predecessor running. It cannot stop it before it has opened the device.
+// guard arms and disarms as the agent's permit and feeder do. An agent that has just started may find the countdown of
+// its predecessor running. It cannot stop that before it has opened the device.
 func (c *Cluster) guard(n *Node, fx *watchdog.Effects) {
 	c.checkSentence(n, fx)
 	if fx.Arm && !n.open && !n.dying && c.feeding(n) {
@@ -479,7 +481,7 @@ func (c *Cluster) scheduleFeed(n *Node) {
 	})
 }
 
-// watchFire makes the watchdog fire W after the last feed, whether the agent runs or not.
+// watchFire makes the watchdog fire W after the last feed, whether or not the agent runs.
 func (c *Cluster) watchFire(n *Node) {
 	fed, boot := n.lastFeed, n.boot
 	c.at(n.timeout+c.lateness(n), func() {

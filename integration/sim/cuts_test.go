@@ -19,11 +19,11 @@ var (
 	cutsOf    = flag.String("cuts.of", "", "only the rows of that table that match this regular expression")
 )
 
-// preset is a timing, or one that is considered.
+// preset is a timing of the configuration, or one that is being considered.
 type preset struct {
 	name   string
 	timing config.Timing
-	feed   time.Duration // in place of the timing's; 0: as that has it
+	feed   time.Duration // replaces the timing's feed interval unless 0
 	w      time.Duration
 }
 
@@ -37,7 +37,7 @@ var presets = []preset{
 	{"`default`, F 5 s, W 30 s", config.TimingDefault, 5 * time.Second, 30 * time.Second},
 }
 
-// simulated is the preset as a group has it.
+// simulated returns the configuration of a simulated group with the preset.
 func (p *preset) simulated(nodes int, lun bool, seed uint64) Config {
 	c := config.ForTiming(p.timing, nodes, lun)
 	if p.feed > 0 {
@@ -93,14 +93,15 @@ func (c *Cluster) plugIn() {
 	}
 }
 
-// transient makes the cut for a while and returns how many nodes were reset because of it.
+// transient makes the cut for a while and returns how many nodes it reset.
 func transient(t *testing.T, p *preset, k *cut, lasts time.Duration, seed uint64) int {
 	t.Helper()
 	c := New(p.simulated(k.nodes, k.lun, seed))
 	if !c.RunUntil(time.Minute, func() bool { return len(c.Feeding()) == k.nodes }) {
 		t.Fatalf("%s, %s: not all feed:\n%s", p.name, k.name, c.Report())
 	}
-	c.Run(20*time.Second + time.Duration(seed)*631*time.Millisecond) // another phase of the feeds with each seed
+	// Each seed makes the cut in another phase of the feeds.
+	c.Run(20*time.Second + time.Duration(seed)*631*time.Millisecond)
 	k.make(c)
 	c.Run(lasts)
 	k.end(c)
@@ -109,9 +110,9 @@ func transient(t *testing.T, p *preset, k *cut, lasts time.Duration, seed uint64
 	return c.Resets()
 }
 
-// Guard: what the documents promise of cuts and stalls that end by themselves: eight seconds cost no reset with the
-// defaults, nor do three with fast. With -cuts.table it prints how many of ten cost a reset, and
-// of how many nodes, with each preset.
+// Guard: what the documents promise about cuts and stalls that end by themselves: eight seconds cost no reset with the
+// defaults, nor do three with fast. With -cuts.table the test prints, for each preset, how many of ten cuts reset a
+// node, and how many nodes they reset.
 func TestTransientCuts(t *testing.T) {
 	if !*cutsTable {
 		for _, k := range cuts {

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// shortLived is a group whose watchdogs are short, so that deaths are proven soon.
+// shortLived is a group with short watchdog timeouts, so that deaths are proven soon.
 func shortLived(n int, seed uint64) Config {
 	cfg := DefaultConfig(n, seed)
 	cfg.Watchdog, cfg.Feed = 6*time.Second, time.Second
@@ -61,8 +61,8 @@ func TestGrantedHalfProvesTheDeathOfTheOther(t *testing.T) {
 	}
 }
 
-// Guard: the term R of the budget. The agent of a starved node is killed right before its
-// watchdog fires, and the kernel gives the node another timeout.
+// Guard: the term R of the budget. The agent of a starved node is killed right before its watchdog fires, and the
+// kernel gives the node another full timeout.
 func TestStarvedAgentIsKilledAtTheLastMoment(t *testing.T) {
 	c := started(t, shortLived(3, 8).withoutSentences())
 	c.Split([][]int{{0, 1}, {2}})
@@ -80,7 +80,7 @@ func TestStarvedAgentIsKilledAtTheLastMoment(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Guard: an isolated node does not obey its disable file, since the others count it dead.
+// Guard: an isolated node does not obey its disable file, because the others take it for dead.
 func TestDisableFileDoesNotRescueAnIsolatedNode(t *testing.T) {
 	c := started(t, shortLived(3, 9))
 	c.Split([][]int{{0, 1}, {2}})
@@ -93,8 +93,8 @@ func TestDisableFileDoesNotRescueAnIsolatedNode(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Guard: a node in maintenance is never proven dead by time, however long it is away; a
-// survivor that did not hear of the maintenance itself asks those who did.
+// Guard: a node in maintenance is never proven dead by time, however long it is away. A survivor that did not hear of
+// the maintenance asks those that did.
 func TestUnarmedNodeIsNotProvenDead(t *testing.T) {
 	for seed := range uint64(5) {
 		c := started(t, shortLived(5, seed))
@@ -107,14 +107,14 @@ func TestUnarmedNodeIsNotProvenDead(t *testing.T) {
 		c.Run(3 * c.proofTime())
 		for w := range 4 {
 			if c.proves(w, 4)() {
-				t.Errorf("seed %d: n%d calls n5 dead, which runs unarmed", seed, w+1)
+				t.Errorf("seed %d: n%d calls n5 dead, but n5 runs unarmed", seed, w+1)
 			}
 		}
 		noViolations(t, c)
 	}
 }
 
-// A node that comes back is not fenced any more, and its earlier incarnation stays dead.
+// When a node comes back, it is no longer fenced, and its earlier incarnation stays dead.
 func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	cfg := shortLived(3, 10)
 	cfg.Reboot = time.Minute
@@ -126,7 +126,7 @@ func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	mustRun(t, c, "the node is back", 2*time.Minute, func() bool { return !c.proves(0, 2)() })
 	mustRun(t, c, "its former boot has ended", answerTime, c.ended(0, 2, was))
 	if d := c.nodes[0].core.Deaths().Of(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
-		t.Errorf("%+v, boot was %x", d, was)
+		t.Errorf("%+v, and the boot was %x", d, was)
 	}
 	noViolations(t, c)
 }
@@ -139,9 +139,8 @@ func seq(from, to int) []int {
 	return s
 }
 
-// Guard: the horizon of a peer is the peer's own sum. A majority of nodes with short
-// watchdogs waits for the one with the long one, even where that one's agent is killed right
-// before it fires.
+// Guard: the horizon of a peer is computed from that peer's own times. A majority of nodes with short watchdogs waits
+// for the node with the long one, even if that node's agent is killed right before the watchdog fires.
 func TestDeathWaitsForTheVictimsOwnTimes(t *testing.T) {
 	cfg := shortLived(3, 9)
 	cfg.Odd = &Times{Timing: cfg.Timing, Feed: 5 * time.Second, Watchdog: 30 * time.Second}

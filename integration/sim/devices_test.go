@@ -19,12 +19,12 @@ func triple(t *testing.T, seed uint64) *Cluster {
 
 var oneHalf = map[string]bool{"[0 1]": true, "[2 3]": true}
 
-// An equal split over three devices, some of which are away for some: exactly one half lives
-// as long as one has a majority of them, whichever.
+// An equal split over three devices, some of which some nodes do not reach. Exactly one half lives as long as a half
+// reaches a majority of the devices, no matter which.
 func TestSplitOverThreeDevices(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		missing [2][]int // devices that the nodes of each half do not reach
+		missing [2][]int // the devices that the nodes of each half do not reach
 		winner  []int    // nil: either half
 		nobody  bool
 	}{
@@ -32,7 +32,7 @@ func TestSplitOverThreeDevices(t *testing.T) {
 		{"one is away", [2][]int{{1}, {1}}, nil, false},
 		{"the halves miss different ones", [2][]int{{0}, {2}}, nil, false},
 		{"one half misses two", [2][]int{{0, 1}, {1}}, []int{2, 3}, false},
-		{"the halves have one in common, which one misses too", [2][]int{{0}, {1, 2}}, []int{0, 1}, false},
+		{"the halves have one in common, which one half also misses", [2][]int{{0}, {1, 2}}, []int{0, 1}, false},
 		{"two are away", [2][]int{{0, 1}, {0, 1}}, nil, true},
 		{"each half misses two", [2][]int{{0, 1}, {1, 2}}, nil, true},
 	} {
@@ -52,11 +52,11 @@ func TestSplitOverThreeDevices(t *testing.T) {
 					r.Run(r.cfg.Budget().Tie())
 					got := r.Feeding()
 					switch {
-					case c.nobody && slices.Equal(c.missing[0], c.missing[1]): // all hold by the device that is left
+					case c.nobody && slices.Equal(c.missing[0], c.missing[1]): // all nodes hold by the device that is left
 						if len(got) != 4 || r.reason(0) != watchdog.ReasonNobodyLives {
 							t.Errorf("feeding %v\n%s", got, r.Report())
 						}
-					case c.nobody: // nor do the halves read of each other
+					case c.nobody: // here the halves cannot read what the other writes
 						if len(got) != 0 {
 							t.Errorf("feeding %v\n%s", got, r.Report())
 						}
@@ -70,8 +70,8 @@ func TestSplitOverThreeDevices(t *testing.T) {
 	}
 }
 
-// The LUN of three outlives one device after the other, if each is back, and what failed on it
-// cannot land any more, before the next one goes. What was decided meanwhile is not lost with any of them.
+// The LUN of three devices survives the loss of one after the other, if each is back, and what failed on it can no
+// longer land, before the next one is lost. No decision in between is lost with any of them.
 func TestDevicesFailInTurns(t *testing.T) {
 	c := triple(t, 3)
 	turns := [][][]int{{{0, 1}, {2, 3}}, {{0, 2}, {1, 3}}, {{0, 3}, {1, 2}}}
@@ -96,8 +96,8 @@ func TestDevicesFailInTurns(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Two of three devices away, or all: nobody with a network majority minds, and all is well
-// when they are back.
+// Two of three devices are lost, or all of them. That affects no node with a majority on the networks, and the LUN
+// arbitrates again when they are back.
 func TestOutageOfMostDevicesAloneResetsNobody(t *testing.T) {
 	c := triple(t, 4)
 	for n := range 4 {

@@ -1,6 +1,6 @@
 // Package sim runs whole groups of decision cores against each other on virtual time, each group in one goroutine. The
-// simulated networks can be cut one way. The simulated LUN has I/O that is late, lost, torn or hung; instead of it
-// there may be a Lease whose API server answers late or never. The watchdogs really stop a node. A seed and a commit
+// simulated networks can be cut one way. The simulated LUN has I/O that is late, lost, torn or hung. A Lease
+// whose API server answers late or never can replace it. The watchdogs really stop a node. A seed and a commit
 // replay a run exactly. Random schedules run in parallel on all processors.
 //
 // The real parts are netgossip.Merger, probing.Schedule, diskquorum.Arbiter, leasequorum.Arbiter and watchdog.Core;
@@ -13,9 +13,9 @@
 // them, and a peer answered. gossip.go does what swim does between schedule and merger, without the bytes. memberlist
 // is reduced to its possible reports (members.go), and may be wrong.
 //
-// Up to eight nodes, each peer is probed. Samples and sweeps begin with nine (docs/measurements/tuning.md), and there a
-// run costs several times as much: [RandomSampledSchedule] plays groups of 9 to 13, a tenth as many as of the small
-// ones. The mechanisms for more than a hundred peers (networks that take turns, sweeps by a part of the peers) are left
+// In groups of up to eight nodes, each peer is probed. From nine on nodes take samples and make sweeps
+// (docs/measurements/tuning.md), and a run costs several times as much: [RandomSampledSchedule] plays groups of 9 to
+// 13, a tenth as many as of the small ones. The mechanisms for more than a hundred peers (networks that take turns, sweeps by a part of the peers) are left
 // to netgossip/probing and integration/gossipsim.
 //
 // The oracle (evidence.go) asks the network and not the schedule: which probes were answered and when they were sent,
@@ -23,9 +23,9 @@
 //
 // # Fault model
 //
-// The safety checks ([Cluster.Violations]) hold under every fault the simulator can make. The checks of survival hold
-// only where their comments say so.
+// The safety checks ([Cluster.Violations]) hold under every fault that the simulator can cause. The checks of survival
+// hold only where their comments say so.
 //
-// The limit is that of two copies: while a failed write to one copy of a slot may still land, no write to the other one
+// Two copies of a slot set this limit: while a failed write to one copy of a slot may still land, no write to the other one
 // is torn or lands late.
 package sim

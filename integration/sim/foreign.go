@@ -8,15 +8,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// shown is what a node's reads of a device have shown of its first blocks.
+// shown is what a node has read in the first blocks of a device.
 type shown struct {
 	ours bool
-	at   boottime.Instant // the end of the last read that showed our data
+	at   boottime.Instant // the end of the last read that contained our data
 }
 
 // Replace overwrites a device's superblock, as mkfs, a partition table or zeros do.
 func (c *Cluster) Replace(device int, with byte) {
-	c.trace("device %d is somebody else's", device)
+	c.trace("device %d has foreign data", device)
 	copy(c.lun.images[device], bytes.Repeat([]byte{with}, diskquorum.OwnSize))
 }
 
@@ -34,7 +34,7 @@ func (l *lun) giveBack(device int) {
 	}
 }
 
-// noteShown records what a node's reads have shown of a device.
+// noteShown records what a node has read in the first blocks of a device.
 func (l *lun) noteShown(n *Node, device int, start []byte) {
 	sb, err := diskquorum.ReadSuperblock(start)
 	s := shown{ours: err == nil && sb.ID == l.sbs[device].ID, at: l.c.now}
@@ -44,11 +44,12 @@ func (l *lun) noteShown(n *Node, device int, start []byte) {
 	l.shown[path{n.Index, device}] = s
 }
 
-// checkOurs checks a write that begins: the last read must have shown our data, within a heartbeat (B10).
+// checkOurs checks a write that begins: the last read must have returned our data, and must be no older than a
+// heartbeat (B10).
 func (l *lun) checkOurs(n *Node, op *diskquorum.Op) {
 	s := l.shown[path{n.Index, op.Device}]
 	if age := l.c.now.Sub(s.at); op.Kind == diskquorum.OpWrite && (!s.ours || age > l.c.times(n).Timing.Heartbeat) {
-		l.c.check.add("%s begins a write of device %d at %d, whose superblock it saw %v ago, ours %v", n.Name, op.Device, op.Offset, age, s.ours)
+		l.c.check.add("%s begins a write of device %d at %d, having last read our superblock %v ago (ours at the last read: %v)", n.Name, op.Device, op.Offset, age, s.ours)
 	}
 }
 
@@ -66,7 +67,7 @@ func (c *Cluster) turnOver(rng *rand.Rand) {
 	}
 }
 
-// start returns what an I/O has read of the first blocks, or nil.
+// start returns the first blocks if an I/O has read them, or nil.
 func (t *transfer) start() []byte {
 	if t.Kind == diskquorum.OpRead && t.Offset == 0 && t.err == nil {
 		return t.Data

@@ -10,24 +10,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// gossip is a node's side of one network: the agent's scheduler, and what its adapter keeps for it. The scheduler
-// numbers peers as the cluster does, so a change of the list of members does not alter the numbers.
+// gossip is a node's side of one network: the agent's scheduler, and what the scheduler's adapter stores. The scheduler
+// numbers peers as the cluster does, so that a change of the list of members does not alter the numbers.
 type gossip struct {
 	network  int
-	roster   *roster.Roster // the roster of its making; the node may use a later one
+	roster   *roster.Roster // the roster with which the scheduler was created; the node may use a later one
 	indices  indices        // of that roster
 	params   netgossip.Params
 	schedule *probing.Schedule
-	began    boottime.Instant // when all peers were last to be asked: at the start, or when carrier came back
-	wake     boottime.Instant // when it is to go on; a plan for another instant has no effect
+	began    boottime.Instant // when all peers were last to be asked: at the start, or when the carrier came back
+	wake     boottime.Instant // when the scheduler is to continue; a plan for another instant has no effect
 	prodded  func(at boottime.Instant)
-	heard    boottime.Instant // the last packet of any node
+	heard    boottime.Instant // when the last packet of any node arrived
 	vouched  boottime.Instant // as reported to the merger
 	listed   []bool           // by node: memberlist counts it as alive
-	silent   []int            // by node: the number of looks in which memberlist has not found it
+	silent   []int            // by node: the number of looks in which memberlist did not find it
 }
 
-// question is a probe on its way, and reply is its answer.
+// question is a probe under way, and reply is its answer.
 type question struct {
 	id, list, holds, news uint64
 	brief                 bool
@@ -35,9 +35,9 @@ type question struct {
 
 type reply struct {
 	id        uint64
-	statement *netgossip.Statement // its maker confirms it; nil in a brief reply
+	statement *netgossip.Statement // the answering node confirms it; nil in a brief reply
 	number    uint64
-	unchanged bool // the statement is the one whose number the probe named
+	unchanged bool // the statement still has the number that the probe named
 	sight     netgossip.Sight
 	sees      bool
 	relay     netgossip.Relay
@@ -45,8 +45,8 @@ type reply struct {
 	clock     boottime.Instant // of its maker
 }
 
-// params returns a node's parameters for a roster of this size. Where evidence lasts for a short time only, peers are
-// asked more often by the same factor, as a configuration must do.
+// params returns a node's parameters for a roster of this size. If evidence lasts for a shorter time, peers are asked
+// more often by the same factor, as a configuration must do.
 func (c *Cluster) params(t *Times, size int) netgossip.Params {
 	p := netgossip.Tune(size)
 	p.EvidenceInterval, p.EvidenceMaxAge = c.cfg.Evidence, t.Timing.MaxAge
@@ -57,7 +57,7 @@ func (c *Cluster) params(t *Times, size int) netgossip.Params {
 	return p
 }
 
-// openGossip begins on one network, as after a start, with the node's roster.
+// openGossip begins gossip on one network with the node's roster, as after a start.
 func (c *Cluster) openGossip(n *Node, network int) {
 	g := &gossip{
 		network: network, roster: n.roster, indices: n.indices, params: c.params(c.times(n), n.roster.Size()), began: c.now,
@@ -106,7 +106,7 @@ func (c *Cluster) reopenGossip(n *Node) {
 	}
 }
 
-// grain is the unit to which swim rounds its waits up.
+// grain is the unit to which swim rounds up its waits.
 const grain = boottime.Instant(time.Millisecond)
 
 // prod continues the scheduler after d.
@@ -119,7 +119,7 @@ func (c *Cluster) prod(n *Node, g *gossip, d time.Duration) {
 	c.dueAt(n, at, g.prodded)
 }
 
-// pump sends what is due and reports the findings of the scheduler.
+// pump sends what is due and reports what the scheduler has found.
 func (c *Cluster) pump(n *Node, g *gossip) {
 	for {
 		g.schedule.Tick(c.now)
@@ -321,7 +321,7 @@ func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.In
 	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees, Clock: r.clock}
 	if r.unchanged {
 		if asked.Held != r.statement {
-			c.check.add("%v: %s takes another statement of %s for confirmed than the one it stands by", c.Now(), n.Name, from.Name)
+			c.check.add("%v: %s treats a statement of %s as confirmed that is not its present one", c.Now(), n.Name, from.Name)
 		}
 		if a.Statement = asked.Held; a.Statement == nil {
 			return

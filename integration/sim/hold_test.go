@@ -46,7 +46,7 @@ func TestOutageOfAllNetworksResetsNobody(t *testing.T) {
 						}
 					}
 					if i := slices.IndexFunc(c.reasons(), func(r watchdog.Reason) bool { return r != watchdog.ReasonNobodyLives }); i >= 0 {
-						t.Errorf("not all hold by the LUN:\n%s", c.Report())
+						t.Errorf("not all nodes hold by the LUN:\n%s", c.Report())
 					}
 					c.Heal()
 					c.Run(3 * time.Second)
@@ -56,7 +56,7 @@ func TestOutageOfAllNetworksResetsNobody(t *testing.T) {
 						}
 					}
 					if i := slices.IndexFunc(c.reasons(), func(r watchdog.Reason) bool { return r != watchdog.ReasonNetworkQuorum }); i >= 0 {
-						t.Errorf("not all are back:\n%s", c.Report())
+						t.Errorf("not all nodes are back:\n%s", c.Report())
 					}
 					c.Run(2 * time.Minute)
 					if c.Resets() != 0 || len(c.Violations()) > 0 || len(c.Proofs()) > 0 {
@@ -68,7 +68,7 @@ func TestOutageOfAllNetworksResetsNobody(t *testing.T) {
 	}
 }
 
-// Without the hold the same outage is the end of the whole group. That it is so shows that the test above can fail.
+// Without the hold the same outage resets the whole group, which proves that the test above can fail.
 func TestOutageOfAllNetworksWithoutHold(t *testing.T) {
 	cfg := DefaultConfig(5, 1)
 	cfg.NoHold = true
@@ -81,7 +81,7 @@ func TestOutageOfAllNetworksWithoutHold(t *testing.T) {
 	}
 }
 
-// Two nodes are an equal split, and are decided as one.
+// A group of two nodes has an equal split, and it is decided as one.
 func TestOutageOfTwoNodesIsASplit(t *testing.T) {
 	c := New(DefaultConfig(2, 7))
 	c.Run(40 * time.Second)
@@ -92,7 +92,8 @@ func TestOutageOfTwoNodesIsASplit(t *testing.T) {
 	}
 }
 
-// A node that holds gives way to those that can live: parts that come together at random moments, halves, a majority, one by one.
+// A node that holds gives way to nodes that can live: parts that come together at random moments, halves, a majority,
+// or one node after the other.
 func TestHealInPiecesOfAnOutage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for run := range 60 {
@@ -122,7 +123,7 @@ func TestHealInPiecesOfAnOutage(t *testing.T) {
 	}
 }
 
-// Guard: H6. An outage that reaches the nodes one after the other within D_max takes nobody down.
+// Guard: H6. An outage that reaches the nodes one after the other within D_max makes no node take itself down.
 func TestOutageInPiecesStrikesNobody(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 40 {
@@ -147,7 +148,7 @@ func TestOutageInPiecesStrikesNobody(t *testing.T) {
 	}
 }
 
-// A node that the others live without does not wait for its watchdog, where that is configured.
+// A node that the others live without does not wait for its watchdog, if so configured.
 func TestNodeThatOthersLiveWithoutStrikes(t *testing.T) {
 	for _, groups := range [][][]int{{{0}, {1, 2, 3, 4}}, {{0, 1}, {2, 3}}} {
 		cfg := DefaultConfig(len(groups[0])+len(groups[1]), 5)
@@ -155,15 +156,15 @@ func TestNodeThatOthersLiveWithoutStrikes(t *testing.T) {
 		c := New(cfg)
 		c.Run(40 * time.Second)
 		c.Split(groups)
-		c.Run(30 * time.Second) // the watchdog has 30 s from the last feed on
+		c.Run(30 * time.Second) // the watchdog fires 30 s after the last feed
 		if c.Resets() != len(groups[0]) || len(c.Violations()) > 0 {
 			t.Errorf("%v: %d resets, %v\n%s", groups, c.Resets(), c.Violations(), c.Report())
 		}
 	}
 }
 
-// Guard: M1. Two of three find each other after minutes, while the third one holds on what they said before: they did not
-// live, so they may not claim its death for that time.
+// Guard: M1. Two of three nodes find each other after minutes, while the third one holds because of their earlier
+// reports. They did not live during that time, and so must not count it towards a claim of its death.
 func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
 	for seed := range uint64(10) {
 		c := New(DefaultConfig(3, seed).withoutSentences())
@@ -187,8 +188,8 @@ func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
 	}
 }
 
-// Guard: H2. n2 has no LUN and lives by n3 and n4, which do not see each other: they say so truthfully, and are most of
-// the list together with n1 and n5, which see nobody.
+// Guard: H2. n2 has no LUN and lives by n3 and n4, which do not see each other and report so. Together with n1 and n5,
+// which see nobody, they are most of the list.
 func TestHubWithoutLUN(t *testing.T) {
 	for seed := range uint64(10) {
 		c := New(DefaultConfig(5, seed))
@@ -197,14 +198,16 @@ func TestHubWithoutLUN(t *testing.T) {
 		c.Silence()
 		c.Mend(1, 2)
 		c.Mend(1, 3)
-		c.Run(30 * time.Second) // later n3 and n4 are reset, and n2 with them: nobody is left who counts it
+		// After that n3 and n4 are reset, and n2 with them, because nobody is left to count it.
+		c.Run(30 * time.Second)
 		if !c.feeding(c.nodes[1]) || c.feeding(c.nodes[0]) || c.feeding(c.nodes[4]) || len(c.Violations()) > 0 {
 			t.Errorf("seed %d: %v\n%s", seed, c.Violations(), c.Report())
 		}
 	}
 }
 
-// An agent of before writes no echo blocks: its node starves, and the others hold if they are most of the list.
+// An agent from before holds existed writes no echo blocks: its node starves, and the others hold if they are most of
+// the list.
 func TestOutageWithAgentsOfBefore(t *testing.T) {
 	for before, want := range map[int]int{1: 4, 2: 3, 3: 0} {
 		cfg := DefaultConfig(5, uint64(before))
@@ -214,12 +217,12 @@ func TestOutageWithAgentsOfBefore(t *testing.T) {
 		c.Silence()
 		c.Run(time.Minute)
 		if feeding := c.Feeding(); len(feeding) != want || len(c.Violations()) > 0 {
-			t.Errorf("%d of before: feeding %v, %v\n%s", before, feeding, c.Violations(), c.Report())
+			t.Errorf("%d older agents: feeding %v, %v\n%s", before, feeding, c.Violations(), c.Report())
 		}
 	}
 }
 
-// A LUN whose writes land late, are torn or fail now and then does not end the hold.
+// A LUN with some writes that land late, are torn or fail does not end the hold.
 func TestOutageWithASlowLUN(t *testing.T) {
 	for seed := range uint64(10) {
 		c := New(DefaultConfig(5, seed))
@@ -237,8 +240,8 @@ func TestOutageWithASlowLUN(t *testing.T) {
 	}
 }
 
-// Guard: H3, H4. Who starves by a decision does not begin again when those whom it named give it up for a majority, but for the
-// heartbeat that one of them may need to say that it lives.
+// Guard: H3, H4. A node that starves because of a decision does not feed again when the nodes that the decision names
+// give it up for a majority. The exception is the heartbeat that one of them may need to report that it lives.
 func TestWhoWasDecidedAgainstStaysSo(t *testing.T) {
 	for seed := range uint64(20) {
 		c := New(DefaultConfig(4, seed+1))
@@ -254,7 +257,7 @@ func TestWhoWasDecidedAgainstStaysSo(t *testing.T) {
 			}
 		}
 		if r := c.reasons()[0]; r != watchdog.ReasonSplitLost {
-			t.Fatalf("seed %d: n1 is at %v, and n2 with n4 were to win", seed, r)
+			t.Fatalf("seed %d: the reason of n1 is %v, and n2 and n4 were to win", seed, r)
 		}
 		c.Heal()
 		c.Split([][]int{{0}, {1, 2, 3}})
@@ -268,17 +271,18 @@ func TestWhoWasDecidedAgainstStaysSo(t *testing.T) {
 			t.Errorf("seed %d: n1 is fed for %d00 ms again:\n%s", seed, fed, c.Report())
 		}
 		if r := c.reasons()[1]; r != watchdog.ReasonNetworkQuorum {
-			t.Errorf("seed %d: n2 is at %v", seed, r)
+			t.Errorf("seed %d: the reason of n2 is %v", seed, r)
 		}
 	}
 }
 
-// Guard: H4. A decision ends the bridge only beside those who live. An equal split that is decided, or is about to be, and then an
-// outage of all networks: the granted half comes apart as well, nobody lives, and everybody asks again before a short watchdog fires.
+// Guard: H4. A decision ends the bridge only while somebody lives. An equal split is decided, or is about to be, when
+// an outage of all networks begins. The granted half comes apart as well, nobody lives, and all nodes ask again before
+// a short watchdog fires.
 func TestOutageAfterAnEqualSplit(t *testing.T) {
 	for _, c := range []struct {
 		watchdog, feed time.Duration
-		most           int // resets, of 240 nodes
+		most           int // the highest number of resets, of 240 nodes
 	}{{8 * time.Second, 2 * time.Second, 10}, {10 * time.Second, time.Second, 4}, {30 * time.Second, 5 * time.Second, 4}} {
 		resets := 0
 		for seed := range uint64(60) {

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 )
 
-// leaseTiming holds the times of a Lease in these simulations: short, so that grants run out and are taken over within
-// a schedule, and with the smallest allowed gap between Term and Expire.
+// leaseTiming returns the times of a Lease in these simulations. They are short, so that grants run out and are taken
+// over within a schedule, and have the smallest allowed gap between Term and Expire.
 func (t *Times) leaseTiming() leasequorum.Timing {
 	const term = 20 * time.Second
 	return leasequorum.Timing{
@@ -20,7 +20,7 @@ func (t *Times) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// requestTimeout is the time after which a request to the API server is given up.
+// requestTimeout is the time after which a node gives up a request to the API server.
 const requestTimeout = 2 * time.Second
 
 // kubeLease is the Lease behind an API server.
@@ -30,8 +30,8 @@ type kubeLease struct {
 	faults []APIFaults // by node
 }
 
-// APIFaults is how the path from a node to the API server behaves. If it is down, no request arrives. Otherwise Lost is
-// the share of requests whose answer does not arrive, or arrives too late: half of these take effect at any time in
+// APIFaults describes the path from a node to the API server. If it is down, no request arrives. Otherwise Lost is the
+// share of requests whose answer arrives too late or not at all. Half of these requests take effect, at any time within
 // LateBy.
 type APIFaults struct {
 	Down   bool
@@ -55,7 +55,7 @@ func (c *Cluster) openLease(n *Node) {
 	n.core.BreakTiesBy(a)
 }
 
-// APIFaults sets how the path from a node to the API server behaves; the zero value has no faults.
+// APIFaults sets the faults of the path from a node to the API server; the zero value has none.
 func (c *Cluster) APIFaults(i int, f APIFaults) {
 	c.trace("n%d: API server %+v", i+1, f)
 	c.kube.faults[i] = f
@@ -64,20 +64,20 @@ func (c *Cluster) APIFaults(i int, f APIFaults) {
 	}
 }
 
-// DeleteLease deletes the Lease, as a careless person might.
+// DeleteLease deletes the Lease, as a careless person may do.
 func (c *Cluster) DeleteLease() {
 	c.trace("somebody deletes the Lease")
 	c.kube.lease.Delete()
 }
 
-// perform carries out the latest step of a node.
+// perform carries out what the last step of a node requests.
 func (l *kubeLease) perform(n *Node) {
 	if op := n.lease.Op(); op != nil {
 		l.submit(n, *op)
 	}
 }
 
-// submit sends one request for a node. A node that dies meanwhile does not stop it from landing.
+// submit sends one request for a node. If the node dies in the meantime, the request can still land.
 func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	c, f, started := l.c, l.faults[n.Index], l.c.now
 	answer := func(d time.Duration, done leasequorum.Completion) {
@@ -116,8 +116,8 @@ func (l *kubeLease) apply(n *Node, op *leasequorum.Op) leasequorum.Completion {
 	return done
 }
 
-// checkReplaced checks the promise of a write that names other nodes: the holders before it whose token has not moved
-// on have been reset.
+// checkReplaced checks the promise of a write that names other nodes: each previous holder whose token has not moved on
+// has been reset.
 func (l *kubeLease) checkReplaced(by *Node, before *leasequorum.Record, g *leasequorum.Grant) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(g.Holders, func(h leasequorum.Holder) bool { return h.Node == name })
@@ -125,7 +125,7 @@ func (l *kubeLease) checkReplaced(by *Node, before *leasequorum.Record, g *lease
 	for _, h := range before.Grant.Holders {
 		n := l.c.named(h.Node)
 		if !named(h.Node) && n.armed && n.boot == h.Token.Nonce && n.core.Split().Token == h.Token {
-			l.c.check.add("%v: %s replaces %s in the Lease, which still runs", l.c.Now(), by.Name, n.Name)
+			l.c.check.add("%v: %s replaces %s in the Lease, and that node still runs", l.c.Now(), by.Name, n.Name)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// granted is a group of four whose nodes n1 and n2 feed under a grant, cut off from n3 and
-// n4. The latter had no LUN while the verdict was made.
+// granted is a group of four whose nodes n1 and n2 feed under a grant, cut off from n3 and n4, which had no LUN while
+// the split was decided.
 func granted(t *testing.T, seed uint64) *Cluster {
 	t.Helper()
 	c := started(t, DefaultConfig(4, seed))
@@ -25,9 +25,9 @@ func granted(t *testing.T, seed uint64) *Cluster {
 
 func (c *Cluster) reason(i int) watchdog.Reason { return c.nodes[i].decision.Reason }
 
-// Guard: L1 and L6, all of them together; each alone is covered by the others. The network
-// turns by a quarter, and with no LUN on the other side no later grant ends the first: by
-// themselves n1 and n2 must stop to use it in two components.
+// Guard: L1 and L6, all of them together; each alone is covered by the others. The network turns by a quarter, and the
+// other side has no LUN, so that no later grant ends the first one. n1 and n2 are now in two components, and must stop
+// using the grant without one.
 func TestGrantDiesWithoutASuccessor(t *testing.T) {
 	for seed := range uint64(5) {
 		c := granted(t, seed)
@@ -37,7 +37,7 @@ func TestGrantDiesWithoutASuccessor(t *testing.T) {
 		mustRun(t, c, "n1 and n2 stop using the grant", c.cfg.Timing.MaxAge+c.cfg.Timing.Grant, func() bool {
 			return c.reason(0) != watchdog.ReasonSplitWon && c.reason(1) != watchdog.ReasonSplitWon
 		})
-		c.Run(c.cfg.Timing.MaxAge + c.cfg.Timing.Arbitrate) // for a moment each saw both its peers
+		c.Run(c.cfg.Timing.MaxAge + c.cfg.Timing.Arbitrate) // for a moment each node saw both its peers
 		for _, i := range []int{0, 1} {
 			if c.reason(i) == watchdog.ReasonSplitWon || c.feeding(c.nodes[i]) {
 				t.Fatalf("seed %d: n%d feeds\n%s", seed, i+1, c.Report())
@@ -47,9 +47,8 @@ func TestGrantDiesWithoutASuccessor(t *testing.T) {
 	}
 }
 
-// Guard: L8 (counterexample 19). The network turns on and on, with all links lost for a
-// moment each time, so that nobody counts a majority: no new tie starts the clock of the
-// arbitration again.
+// Guard: L8 (counterexample 19). The network keeps turning, and all links are lost for a moment each time, so that
+// nobody counts a majority: no new tie restarts the clock of the arbitration.
 func TestTurningNetworkDoesNotKeepAnybodyFeeding(t *testing.T) {
 	c := started(t, DefaultConfig(4, 3))
 	for i := range 4 {
@@ -75,13 +74,12 @@ func TestTurningNetworkDoesNotKeepAnybodyFeeding(t *testing.T) {
 		}
 	}
 	if !held {
-		t.Error("nobody fed during the arbitration: the test shows nothing")
+		t.Error("nobody fed during the arbitration: the test proves nothing")
 	}
 	noViolations(t, c)
 }
 
-// Guard: L6 (counterexample 7). Holders whose writes fail, while their reads show them the
-// grant, stop within G.
+// Guard: L6 (counterexample 7). Holders whose writes fail, but whose reads return the grant, stop within G.
 func TestHolderWhoseWritesFailStops(t *testing.T) {
 	for _, f := range []Faults{{Writes: true, Down: true}, {Writes: true, Hung: true}} {
 		c := granted(t, 7)
@@ -97,8 +95,8 @@ func TestHolderWhoseWritesFailStops(t *testing.T) {
 	}
 }
 
-// Guard: L1. An agent that was paused for longer than G does not feed by what it knew, not
-// even for the moment of its awakening, and its half is granted again.
+// Guard: L1. An agent that was paused for longer than G does not feed because of what it knew before, not even at the
+// moment when it continues. Its half is granted again.
 func TestPausedHolderDoesNotFeedByItsOldGrant(t *testing.T) {
 	c := granted(t, 9)
 	token := c.nodes[0].core.Split().Token
@@ -121,7 +119,7 @@ func TestPausedHolderDoesNotFeedByItsOldGrant(t *testing.T) {
 	noViolations(t, c)
 }
 
-// A node that slept through everything: the grant, the death and the return of the others.
+// A node sleeps through the grant, the deaths and the return of the others.
 func TestLongPauseChangesNothingForTheOthers(t *testing.T) {
 	cfg := DefaultConfig(4, 11)
 	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, 5*time.Second
@@ -139,8 +137,7 @@ func TestLongPauseChangesNothingForTheOthers(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Writes of a node that was reset land late, when it is back and takes part in the next
-// split.
+// Writes of a node that was reset land when it is already back and takes part in the next split.
 func TestLateLandingsAcrossAReset(t *testing.T) {
 	for seed := range uint64(20) {
 		cfg := DefaultConfig(4, seed)
@@ -160,7 +157,7 @@ func TestLateLandingsAcrossAReset(t *testing.T) {
 		}
 		c.Heal()
 		if !c.RunUntil(40*time.Second, feeds(c, 0, 1, 2, 3)) {
-			t.Fatalf("seed %d: not back\n%s", seed, c.Report())
+			t.Fatalf("seed %d: not all nodes are back\n%s", seed, c.Report())
 		}
 		c.Split([][]int{{0, 2}, {1, 3}})
 		if !c.RunUntil(30*time.Second, func() bool { return len(c.Feeding()) == 2 }) {
@@ -170,9 +167,9 @@ func TestLateLandingsAcrossAReset(t *testing.T) {
 	}
 }
 
-// A granted half outlives the loss of all its paths to the LUN but one, by the word of the
-// node that has it; the rest of the half does not call anybody dead from what it read before.
-// With the last path the half stops within G. Guards: L7 and the silence of L1.
+// A granted half survives the loss of all its paths to the LUN but one, thanks to the statements of the node that has
+// that path. The rest of the half calls nobody dead because of what it read before. When the last path is lost, the
+// half stops within G. Guards: L7 and the silence of L1.
 func TestGrantedHalfLivesByOnePathToTheLUN(t *testing.T) {
 	for seed := range uint64(6) {
 		cfg := DefaultConfig(6, seed)
@@ -208,8 +205,8 @@ func TestGrantedHalfLivesByOnePathToTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: L5. The holders' grants last longer than the others', who take over when those feed no
-// more: by their own times it would have been while both halves feed.
+// Guard: L5. The holders' grants last longer than the others', which take over only when the holders no longer feed. By
+// their own times they would do so while both halves feed.
 func TestTakeOverWaitsForTheHoldersGrant(t *testing.T) {
 	cfg := DefaultConfig(4, 5)
 	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, 5*time.Second

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// changing is a group with short watchdogs, whose first list is of all nodes.
+// changing is a group with short watchdogs, whose first list contains all nodes.
 func changing(t *testing.T, seed uint64, lists ...[]int) *Cluster {
 	t.Helper()
 	cfg := shortLived(len(lists[0]), seed)
@@ -16,27 +16,28 @@ func changing(t *testing.T, seed uint64, lists ...[]int) *Cluster {
 	c := New(cfg)
 	c.Trace(func(f string, args ...any) { t.Logf("%8v "+f, append([]any{c.Now()}, args...)...) })
 	mustRun(t, c, "the first list's members feed", 20*time.Second, feeds(c, lists[0]...))
-	c.Run(3 * time.Second) // and all have heard that all are armed
+	// By then all nodes have heard that all are armed.
+	c.Run(3 * time.Second)
 	return c
 }
 
-// Guard: a node gives up its guard when a majority of its list knows. Those who know may leave
-// the list afterwards; the rest, who last heard that it was armed, must not prove the death of a
-// node that runs.
+// Guard: a node gives up its guard when a majority of its list knows of that. Those that know may leave the list
+// afterwards. The rest last heard that the node was armed, and must not prove its death while it runs.
 func TestThoseWhoKnewLeaveTheList(t *testing.T) {
 	for seed := range uint64(5) {
 		c := changing(t, seed, seq(0, 5), []int{0, 1, 4}, []int{0, 1, 3, 4})
-		c.Split([][]int{{0, 1}, {4}}) // these two do not hear of it
+		c.Split([][]int{{0, 1}, {4}}) // nodes 0 and 1 do not hear that the guard is given up
 		c.Run(2 * time.Second)
 		c.Disable(4, true)
 		mustRun(t, c, "n5 is disarmed", 10*time.Second, func() bool { return !c.nodes[4].armed })
 		c.Split([][]int{{0, 1, 2, 3}, {4}})
 		c.Run(6 * time.Second)
 		c.Tell(0, 1)
-		mustRun(t, c, "those who knew have left the list", 20*time.Second, goBy(c, 1, 0, 1))
+		mustRun(t, c, "the nodes that knew have left the list", 20*time.Second, goBy(c, 1, 0, 1))
 		c.Run(3 * c.proofTime())
 		noViolations(t, c)
-		c.Tell(0, 2) // and nobody learns it again from a later list
+		// Nobody learns of it from a later list either.
+		c.Tell(0, 2)
 		mustRun(t, c, "one of them is back", 20*time.Second, goBy(c, 2, 0, 1, 3))
 		c.Kill(3)
 		c.Run(3 * c.proofTime())
@@ -44,7 +45,7 @@ func TestThoseWhoKnewLeaveTheList(t *testing.T) {
 	}
 }
 
-// A change of the list does not make a death unprovable that no removed node knew better of.
+// A change of the list does not make a death unprovable if no removed node knew better.
 func TestDeathIsProvenOverAChangeOfTheList(t *testing.T) {
 	for seed := range uint64(5) {
 		c := changing(t, seed, seq(0, 6), seq(0, 5))
@@ -59,10 +60,11 @@ func TestDeathIsProvenOverAChangeOfTheList(t *testing.T) {
 	}
 }
 
-// Guard: claims of members of which most are on the next list are none of a majority of it before they
-// have stood for their time again: the victim was counted by the others, and was fed until now. In the end it is dead,
-// and that is proven, but in one case of twenty: where a node follows the list in a step in which nobody who has followed
-// it before takes the victim for guarded, what was heard of the guard is doubted for good.
+// Guard: claims from before a change of the list do not count as claims by a majority of the next list until they have
+// been repeated for their time. Until the change the others counted the victim, and it was fed. In the end it is dead,
+// and that is proven in all but one case of twenty. The exception: a node follows the list in a step in which none of
+// those that followed it before still takes the victim for guarded. What that node heard of the guard then stays in
+// doubt for good.
 func TestClaimsFromBeforeAChange(t *testing.T) {
 	proven := 0
 	for seed := range uint64(20) {
@@ -79,12 +81,12 @@ func TestClaimsFromBeforeAChange(t *testing.T) {
 		noViolations(t, c)
 	}
 	if proven < 15 {
-		t.Errorf("the death is proven in %d of 20 cases", proven)
+		t.Errorf("the death is proven in only %d of 20 cases", proven)
 	}
 }
 
-// A node goes into maintenance, or resets, while some do not hear it; then it is cut off, and the
-// list changes once or twice, with restarts of agents in between.
+// A node goes into maintenance, or is reset, and some nodes do not hear of it. Then it is cut off, and the list changes
+// once or twice, with restarts of agents in between.
 func TestRandomListsAroundAStop(t *testing.T) {
 	runs := 200
 	if testing.Short() {
@@ -138,7 +140,7 @@ func TestRandomListsAroundAStop(t *testing.T) {
 		}
 	}
 	if proofs == 0 {
-		t.Error("no death was ever proven: the schedules show nothing")
+		t.Error("no death was ever proven: the schedules prove nothing")
 	}
 	t.Logf("%d proofs", proofs)
 }

@@ -16,23 +16,23 @@ type lun struct {
 
 	faults    map[path]*Faults
 	faultless Faults
-	buffers   [][]byte // free for later transfers
-	lent      [][]byte // [node*devices + device], the buffers of the last completion
+	buffers   [][]byte // free buffers for later transfers
+	lent      [][]byte // [node*devices + device]: the buffers of the last completion
 	ledger    ledger
-	shown     map[path]shown // what reads have shown of the superblocks
+	shown     map[path]shown // the superblocks that reads have returned
 }
 
 type path struct{ node, device int }
 
 // Faults describes one node's path to a device of the LUN.
 type Faults struct {
-	Writes  bool          // Down, Hung and Fail concern writes only: reads work
+	Writes  bool          // Down, Hung and Fail affect only writes; reads work
 	Down    bool          // every I/O fails, after a while
 	Hung    bool          // I/O does not complete until the fault is lifted
 	Takes   time.Duration // added to each I/O
 	Slow    time.Duration // added to each I/O at random, up to this
 	Fail    float64       // share of I/O that fails
-	LateOf  float64       // share of failed writes that land nevertheless, up to LateBy after
+	LateOf  float64       // share of failed writes that still land, at most LateBy later
 	LateBy  time.Duration
 	TornOf  float64 // share of writes whose sectors land at different times
 	waiting []func()
@@ -60,8 +60,8 @@ func newLUN(c *Cluster) *lun {
 	return l
 }
 
-// LUNFaults sets the faults of a node's paths to these devices of the LUN from now on, or of all its paths if no device
-// is named; nil ends them.
+// LUNFaults sets the faults of a node's paths to these devices of the LUN, or to all of them if no device is named; nil
+// ends the faults.
 func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 	if len(devices) == 0 {
 		for d := range c.lun.images {
@@ -74,7 +74,7 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 		old := c.lun.faults[at]
 		delete(c.lun.faults, at)
 		if f != nil {
-			own := *f // a transfer that waits, waits on this path
+			own := *f // a copy, because a transfer that waits does so on this path
 			c.lun.faults[at] = &own
 		}
 		if old == nil {
@@ -99,11 +99,11 @@ type transfer struct {
 	faults  *Faults
 	started boottime.Instant
 	err     error
-	beside  *transfer // of the block that is written at the same time
+	beside  *transfer // the transfer of the block that is written at the same time
 	own     []byte
 }
 
-// submit runs one I/O. A write lands between its start and its completion, a failed one possibly later. A read returns
+// submit runs one I/O. A write lands between its start and its completion; a failed one may land later. A read returns
 // what had landed at some moment in between.
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	l.takeBack(n, op.Device)
@@ -145,8 +145,8 @@ func (l *lun) buffer() []byte {
 	return b[:0]
 }
 
-// lend hands the read data to a node. The node owns it until its next I/O on the device, as [diskquorum.Completion]
-// says.
+// lend hands the read data to a node, which owns it until its next I/O on the device, as [diskquorum.Completion]
+// documents.
 func (l *lun) lend(n *Node, device int, data []byte) []byte {
 	l.takeBack(n, device)
 	l.lent[n.Index*len(l.images)+device] = data
@@ -192,7 +192,7 @@ func (l *lun) carry(t *transfer, total time.Duration) {
 			l.noteRead(t.node, &t.Op)
 		})
 	}
-	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // a separate command
+	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // it is a separate command
 		c.at(mid, func() { t.own = append([]byte(nil), l.images[t.Device][:diskquorum.OwnSize]...) })
 	}
 }
@@ -213,7 +213,7 @@ func (l *lun) complete(t *transfer) {
 	c.wakeNode(t.node, 0)
 }
 
-// scheduleLanding makes a write visible at mid. If it is torn, there are two parts, with a read possible in between.
+// scheduleLanding makes a write visible at mid. A torn write lands in two parts, and a read is possible in between.
 func (l *lun) scheduleLanding(t *transfer, mid, total time.Duration) {
 	if l.c.rng.Float64() >= t.faults.TornOf {
 		l.c.at(mid, func() { l.land(t, 0, len(t.Data)) })

@@ -16,7 +16,8 @@ func losing(t *testing.T, nodes int, seed uint64, on bool) *Cluster {
 	return started(t, cfg)
 }
 
-// A node that alone has lost the LUN condemns itself where that is asked for, and is FENCED by its own word, which the networks carry.
+// A node that alone has lost the LUN condemns itself if so configured. The others report FENCED because of its
+// sentence, which the networks carry.
 func TestLosingTheLUNAloneIsTold(t *testing.T) {
 	for seed := range uint64(4) {
 		c := losing(t, 3+int(seed), seed, true)
@@ -34,7 +35,7 @@ func TestLosingTheLUNAloneIsTold(t *testing.T) {
 	}
 }
 
-// It is asked for: by default the loss of the LUN condemns nobody.
+// This must be configured: by default the loss of the LUN condemns nobody.
 func TestLosingTheLUNAloneCondemnsNobodyByDefault(t *testing.T) {
 	c := losing(t, 4, 1, false)
 	c.LUNFaults(0, &Faults{Down: true})
@@ -44,8 +45,8 @@ func TestLosingTheLUNAloneCondemnsNobodyByDefault(t *testing.T) {
 	}
 }
 
-// Guard: P1 (E3). Nobody is condemned for an outage of the LUN for all, in whatever order they notice it, and
-// no matter who loses it when: a quorum goes on.
+// Guard: P1 (E3). An outage of the LUN for all condemns nobody, in whatever order the nodes notice it. If only some
+// lose the LUN, a quorum continues, whichever they are and whenever they lose it.
 func TestLosingTheLUNTogetherCondemnsNobody(t *testing.T) {
 	for seed := range uint64(6) {
 		c := losing(t, 3+int(seed%4), seed, true)

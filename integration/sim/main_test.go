@@ -9,7 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	race.Only("^(TestRandom(Lease|Sampled|Voice)?Schedules|TestResultsComeInTheOrderOfTheirSeeds)$") // simulations beside each other
-	debug.SetGCPercent(400)                                                                          // the heap is small, and most of it is garbage at once
+	// These simulations run beside each other.
+	race.Only("^(TestRandom(Lease|Sampled|Voice)?Schedules|TestResultsComeInTheOrderOfTheirSeeds)$")
+	debug.SetGCPercent(400) // the heap is small, and most of it soon becomes garbage
 	os.Exit(m.Run())
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// look is memberlist on one network of a node, reduced to its possible reports: a peer is dead if it has not been found
-// for a while, by this node or through another one; a peer is alive again; and, at random, a peer is dead although it
-// is there.
+// look is memberlist on one network of a node, reduced to its possible reports: a peer is dead if for a while it was
+// not found, directly or through another node; a peer is alive again; and, at random, a peer is dead although it is
+// there.
 func (c *Cluster) look(n *Node, g *gossip) {
 	c.during(n, 400*time.Millisecond+time.Duration(c.rng.Int64N(int64(200*time.Millisecond))), func() {
 		if n.gossip[g.network] != g {
@@ -46,7 +46,7 @@ func (c *Cluster) lookAt(n *Node, g *gossip, p *Node) {
 	c.rumour(n, g, p, false)
 }
 
-// rumour is memberlist's report on a peer. A death has the date of its accusation, as in swim.
+// rumour is memberlist's report on a peer. A reported death is dated by its accusation, as in swim.
 func (c *Cluster) rumour(n *Node, g *gossip, of *Node, alive bool) {
 	at, p := c.now, g.schedule.Peer(of.Index)
 	if !alive {
@@ -71,8 +71,8 @@ func (c *Cluster) talk(network int, a, b *Node) bool {
 
 func (n *Node) runs() bool { return n.up && !n.paused }
 
-// lastHeard returns an instant at or after the last one at which the network could carry a packet of a running peer to
-// a node.
+// lastHeard returns an instant that is no earlier than the last one at which the network could carry a packet from a
+// running peer to a node.
 func (c *Cluster) lastHeard(network int, n, p *Node) boottime.Instant {
 	at := c.now
 	if !p.runs() {

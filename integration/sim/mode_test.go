@@ -15,7 +15,7 @@ func inMode(t *testing.T, nodes int, seed uint64, mode watchdog.LUNMode) *Cluste
 	return started(t, cfg)
 }
 
-// A node that alone lost the LUN stops in mode and, and in no other; the rest goes on.
+// A node that alone lost the LUN stops in mode `and`, and in no other mode; the rest continue.
 func TestLosingTheLUNAlone(t *testing.T) {
 	for mode, stops := range map[watchdog.LUNMode]bool{watchdog.LUNTieBreaker: false, watchdog.LUNOr: false, watchdog.LUNAnd: true} {
 		for _, f := range []Faults{{Down: true}, {Hung: true}} {
@@ -34,8 +34,8 @@ func TestLosingTheLUNAlone(t *testing.T) {
 	}
 }
 
-// Guard: nobody is fenced for an outage of the LUN, in whatever order the nodes lose it, as
-// long as the network is whole. At the end nobody has it.
+// Guard: an outage of the LUN fences nobody while the networks work, in whatever order the nodes lose the LUN. At the
+// end none has it.
 func TestCommonOutageFencesNobody(t *testing.T) {
 	for seed := range uint64(10) {
 		c := inMode(t, 3+int(seed%4), seed, watchdog.LUNAnd)
@@ -55,7 +55,7 @@ func TestCommonOutageFencesNobody(t *testing.T) {
 	}
 }
 
-// However many lose the LUN and whenever, those who go on are a quorum.
+// However many nodes lose the LUN, and whenever they do, those that continue are a quorum.
 func TestModeAndLeavesAQuorum(t *testing.T) {
 	for seed := range uint64(12) {
 		c := inMode(t, 5, seed, watchdog.LUNAnd)
@@ -73,7 +73,7 @@ func TestModeAndLeavesAQuorum(t *testing.T) {
 	}
 }
 
-// A blink of the LUN stops nobody, in no mode.
+// A short outage of the LUN stops no node, in any mode.
 func TestModeAndSurvivesABlink(t *testing.T) {
 	c := inMode(t, 3, 5, watchdog.LUNAnd)
 	for range 5 {
@@ -90,12 +90,12 @@ func TestModeAndSurvivesABlink(t *testing.T) {
 	}
 }
 
-// A node that is cut off and sees on the LUN that the others live without it says so, and does not hold.
+// A node that is cut off and reads on the LUN that the others live without it reports that, and does not hold.
 func TestIsolatedNodeKnowsIt(t *testing.T) {
 	for _, mode := range []watchdog.LUNMode{watchdog.LUNTieBreaker, watchdog.LUNAnd} {
 		c := inMode(t, 4, uint64(mode), mode)
 		c.Split([][]int{{0}, {1, 2, 3}})
-		mustRun(t, c, "n1 knows that it is the one", 12*time.Second, func() bool { return c.reason(0) == watchdog.ReasonIsolated })
+		mustRun(t, c, "n1 knows that it is isolated", 12*time.Second, func() bool { return c.reason(0) == watchdog.ReasonIsolated })
 		if c.feeding(c.nodes[0]) || len(c.Feeding()) != 3 {
 			t.Errorf("mode %d: feeding %v\n%s", mode, c.Feeding(), c.Report())
 		}
@@ -103,7 +103,7 @@ func TestIsolatedNodeKnowsIt(t *testing.T) {
 	}
 }
 
-// Two nodes that do not count each other on the LUN are an equal split, and neither stops for it.
+// Two nodes that do not count each other on the LUN are in an equal split, and neither stops because of that.
 func TestTwoNodesAreNotIsolatedByEachOther(t *testing.T) {
 	c := inMode(t, 2, 3, watchdog.LUNAnd)
 	c.Split([][]int{{0}, {1}})

@@ -6,15 +6,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// CutOneWay drops all packets from one node to the other on the given networks (all if none is given).
+// CutOneWay drops all packets from one node to the other on the given networks, or on all if none is given.
 func (c *Cluster) CutOneWay(from, to int, networks ...int) {
 	for _, k := range c.networks(networks) {
 		c.sever(c.wire(k, from, to))
 	}
 }
 
-// Split cuts the groups from each other on the given networks (all if none is given). Nodes in none of the groups keep
-// their links.
+// Split cuts the groups from each other on the given networks, or on all if none is given. Nodes in none of the groups
+// keep their links.
 func (c *Cluster) Split(groups [][]int, networks ...int) {
 	for i, g := range groups {
 		for j, h := range groups {
@@ -48,7 +48,7 @@ func (c *Cluster) Heal() {
 	c.trace("heal")
 }
 
-// Mend restores the links between two nodes, both ways: the network comes back in pieces.
+// Mend restores the links between two nodes, both ways, so that a network can come back in pieces.
 func (c *Cluster) Mend(a, b int) {
 	for k := range c.cfg.Networks {
 		c.join(c.wire(k, a, b))
@@ -57,8 +57,7 @@ func (c *Cluster) Mend(a, b int) {
 	c.trace("%s and %s reach each other again", c.nodes[a].Name, c.nodes[b].Name)
 }
 
-// LinkDown takes carrier away from one node on one network, or gives it back. Packets under way at that moment are
-// lost.
+// LinkDown takes the carrier of one network from one node, or gives it back. Packets under way at that moment are lost.
 func (c *Cluster) LinkDown(node, network int, down bool) {
 	n := c.nodes[node]
 	if down {
@@ -92,8 +91,8 @@ func (c *Cluster) LinkDown(node, network int, down bool) {
 // wire is one direction between two nodes on a network.
 type wire struct {
 	cut     bool
-	severed boottime.Instant // when it was last cut
-	joined  boottime.Instant // and when it was restored
+	severed boottime.Instant // when the wire was last cut
+	joined  boottime.Instant // when it was last restored
 }
 
 func (c *Cluster) wire(network, from, to int) *wire {
@@ -112,13 +111,13 @@ func (c *Cluster) join(w *wire) {
 	}
 }
 
-// Weather is how a network treats every packet, of any node.
+// Weather describes how a network treats all packets.
 type Weather struct {
 	Loss float64       // share of packets that do not arrive
-	Slow time.Duration // added to each at random, up to this: a later packet may arrive first
+	Slow time.Duration // longest random delay of a packet; a later packet may arrive first
 }
 
-// SetWeather changes how a network treats packets; the zero value has no faults.
+// SetWeather sets how a network treats packets; the zero value has no faults.
 func (c *Cluster) SetWeather(network int, w Weather) {
 	if c.weather[network] = w; w == (Weather{}) {
 		c.cleared[network] = c.now
@@ -137,7 +136,7 @@ func (c *Cluster) networks(given []int) []int {
 	return all
 }
 
-// carry takes a packet from one node to another. The receiver gets it with the instant at which it was sent.
+// carry takes a packet from one node to another. The receiver also gets the instant at which it was sent.
 func (c *Cluster) carry(network int, from, to *Node, deliver func(sent boottime.Instant)) {
 	w := &c.weather[network]
 	if c.wire(network, from.Index, to.Index).cut || w.Loss > 0 && c.rng.Float64() < w.Loss {

@@ -5,11 +5,13 @@ import (
 	"testing"
 )
 
-// TestRandomSchedules on a LUN that goes back. Guard: B11, and nobody is called dead by what a LUN showed once.
+// This test runs the schedules of TestRandomSchedules on a LUN that goes back to an older state. Guard: B11; and nobody
+// is called dead because of what the LUN contained only once.
 func TestLUNThatGoesBack(t *testing.T) {
 	b := asked(t, 60, 20, 2)
 	if os.Getenv("SIM_SEED") == "" {
-		b.base = 7001 // the same ones in every run; see docs/attacks.md for what another one has found
+		// Every run uses the same schedules; docs/attacks.md says what other ones have found.
+		b.base = 7001
 	}
 	back, known := 0, 0
 	b.play(t, func(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
@@ -20,8 +22,8 @@ func TestLUNThatGoesBack(t *testing.T) {
 		}
 		known += c.older.known
 	})
-	t.Logf("%d schedules from seed %d, 0 violations; the LUN went back in %d, %d times so that all nodes could know", b.runs, b.base, back, known)
+	t.Logf("%d schedules from seed %d, 0 violations; the LUN went back in %d of them, %d times in a way that all nodes could notice", b.runs, b.base, back, known)
 	if b.runs >= 20 && (back == 0 || known == 0) {
-		t.Error("the LUN never went back, or nobody knew")
+		t.Error("the LUN never went back, or nobody noticed")
 	}
 }

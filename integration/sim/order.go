@@ -6,20 +6,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Order makes a node order another one to end.
+// Order makes one node order another to end.
 func (c *Cluster) Order(by, victim int) {
 	n, v := c.nodes[by], c.nodes[victim]
 	if !n.up {
 		return
 	}
 	c.ids++
-	v.ordered = v.ordered || v != n // given by any node, for this boot
-	c.trace("%s is to end %s", n.Name, v.Name)
+	v.ordered = v.ordered || v != n // some node has given an order for this boot
+	c.trace("%s orders %s to end", n.Name, v.Name)
 	n.core.Deaths().Order(c.ids, watchdog.Word{Node: v.Name, Death: watchdog.Death{Boot: v.boot}})
 	c.wakeNode(n, 0)
 }
 
-// Lie makes a node order all others to end, at once and again and again, whatever it knows.
+// Lie makes a node order all others to end, at once and repeatedly, whatever it knows.
 func (c *Cluster) Lie(by int) {
 	c.nodes[by].liar, c.nodes[by].said = true, nil
 	for i, n := range c.nodes {
@@ -48,7 +48,7 @@ func (c *Cluster) noteOrders(n *Node, fx *watchdog.Effects) {
 			c.trace("%s: an order came to nothing: %v", n.Name, o.Err)
 		} else {
 			c.check.Obeyed++
-			c.trace("%s: an order was obeyed", n.Name)
+			c.trace("%s: its order was obeyed", n.Name)
 		}
 	}
 }

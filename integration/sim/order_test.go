@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// breakers are what decides equal splits.
+// breakers names what decides equal splits.
 var breakers = []string{"lun", "lease", "none"}
 
 func ordering(n int, seed uint64, breaker string) Config {
@@ -17,7 +17,7 @@ func ordering(n int, seed uint64, breaker string) Config {
 	return cfg
 }
 
-// A node that is ordered to end is FENCED on all others within seconds, with a LUN and without.
+// A node that is ordered to end becomes FENCED for all others within seconds, with and without a LUN.
 func TestOrderedNodeIsFenced(t *testing.T) {
 	worst := time.Duration(0)
 	for _, breaker := range breakers {
@@ -43,7 +43,7 @@ func TestOrderedNodeIsFenced(t *testing.T) {
 	t.Logf("FENCED after %v at the latest", worst)
 }
 
-// Guards: what keeps a node from being ended, each with the answer that the one who orders gets.
+// Guards: the reasons for which an order is refused, each with the answer to the node that gave it.
 func TestOrdersThatComeToNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*Cluster)
@@ -72,11 +72,11 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 			c.Run(6 * time.Second)
 			c.Order(1, 0)
 		}, watchdog.RefusedNoMajority},
-		"while another one ends": {func(c *Cluster) {
+		"while another node ends": {func(c *Cluster) {
 			c.Order(1, 0)
 			c.Order(1, 2)
 		}, watchdog.RefusedBusy},
-		"a moment after another one": {func(c *Cluster) {
+		"a moment after another node": {func(c *Cluster) {
 			c.Order(1, 0)
 			c.Run(15 * time.Second)
 			c.Order(1, 2)
@@ -97,8 +97,8 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 	}
 }
 
-// Guard: two who order at once, of each other or of two others, end one node at a time; and one that lies, and orders all others at
-// once, ends no more than a majority can spare.
+// Guard: if two nodes give orders at once, against each other or against two others, only one node at a time ends. A
+// node that lies, and orders all others to end at once, ends no more than a majority can spare.
 func TestOrdersAtOnce(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
@@ -117,7 +117,7 @@ func TestOrdersAtOnce(t *testing.T) {
 				give(c)
 				c.Run(20 * time.Second)
 				if c.check.ByOrder != 1 || len(c.Violations()) > 0 {
-					t.Errorf("%s, %s, seed %d: %d have obeyed, %v", name, breaker, seed, c.check.ByOrder, c.Violations())
+					t.Errorf("%s, %s, seed %d: %d nodes have obeyed, %v", name, breaker, seed, c.check.ByOrder, c.Violations())
 				}
 				if c.Run(3 * time.Minute); len(c.Feeding()) < 3 || len(c.Violations()) > 0 {
 					t.Errorf("%s, %s, seed %d: %v live, %v", name, breaker, seed, c.Feeding(), c.Violations())
@@ -166,7 +166,7 @@ func randomOrders(seed uint64) *Cluster {
 	return c
 }
 
-// disturbAll is disturb where there may be no LUN.
+// disturbAll is disturb for groups that may have no LUN.
 func disturbAll(c *Cluster, rng *rand.Rand) {
 	n := len(c.nodes)
 	switch rng.IntN(9) {
@@ -195,7 +195,7 @@ func disturbAll(c *Cluster, rng *rand.Rand) {
 	}
 }
 
-// TestRandomOrders holds orders against the truth under everything that may happen.
+// TestRandomOrders compares orders with the truth under all faults.
 func TestRandomOrders(t *testing.T) {
 	b := asked(t, 150, 40, 1)
 	obeyed, forbidden, resets, proofs := 0, map[watchdog.Refusal]int{}, 0, map[watchdog.Proof]int{}
@@ -211,6 +211,6 @@ func TestRandomOrders(t *testing.T) {
 	t.Logf("%d schedules from seed %d, 0 violations; %d nodes obeyed, %d resets, deaths published: %v, orders that came to nothing: %v",
 		b.runs, b.base, obeyed, resets, proofs, forbidden)
 	if b.runs >= 40 && obeyed < b.runs {
-		t.Error("hardly anybody obeys: the schedules show nothing")
+		t.Error("hardly any node obeys: the schedules prove nothing")
 	}
 }

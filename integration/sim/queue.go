@@ -2,10 +2,11 @@ package sim
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// event is an action at an instant: do, or due, which is created once and gets the instant for which it was pushed.
+// event is an action at an instant: either do, or due, which is created once and receives the instant for which it was
+// pushed.
 type event struct {
-	node *Node  // the node in whose life it happens; nil: in any case
-	life uint64 // of node
+	node *Node  // the node in whose life it happens; nil: it always happens
+	life uint64 // the life of node in which it happens
 	do   func()
 	due  func(at boottime.Instant)
 }
@@ -18,19 +19,19 @@ func (e *event) happen(at boottime.Instant) {
 	}
 }
 
-// eventQueue is a heap of events: the earliest is on top. At the same instant, the one that was pushed first comes
-// first. The entries of the heap have no pointers, so the garbage collector ignores them.
+// eventQueue is a heap of events with the earliest on top. Of two events at the same instant, the one that was pushed
+// first comes first. The entries of the heap have no pointers, so the garbage collector ignores them.
 type eventQueue struct {
 	heap   []turn
 	events []event
 	free   []int32 // free indices of events
 }
 
-// turn is the time of an event, and its order at this time.
+// turn is the time of an event, and the event's order at that time.
 type turn struct {
 	at    boottime.Instant
 	seq   uint64
-	event int32 // its index in events
+	event int32 // the index in events
 }
 
 func (t *turn) before(u *turn) bool { return t.at < u.at || t.at == u.at && t.seq < u.seq }
@@ -90,7 +91,7 @@ func (q *eventQueue) pop(end boottime.Instant) (at boottime.Instant, e event, ok
 	return top.at, e, true
 }
 
-// next performs the next event that is due by end, and checks. It returns false if there is none.
+// next performs the next event that is due by end, and then checks. It returns false if there is none.
 func (c *Cluster) next(end boottime.Instant) bool {
 	at, e, ok := c.queue.pop(end)
 	if ok {

@@ -15,20 +15,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// batch is what a random test plays: so many schedules from a seed on.
+// batch is what a random test plays: a number of schedules from a seed on.
 type batch struct {
 	base uint64
 	runs int
 }
 
-// asked is a batch of ordinary runs, of short ones with -short, or what SIM_SEED and SIM_RUNS ask for: SIM_SEED
-// replays that schedule with a trace, and with SIM_RUNS as many from there on. Of one in share there are so many.
+// asked returns a batch of ordinary runs, or of short ones with -short, divided by share. SIM_SEED replays one schedule
+// with a trace; together with SIM_RUNS it plays that many schedules from there on.
 func asked(t *testing.T, ordinary, short, share int) batch {
 	t.Helper()
 	b := batch{base: rand.Uint64() >> 1, runs: ordinary}
 	switch {
 	case race.Detector:
-		b.runs = max(2, 2*runtime.GOMAXPROCS(0)/share) // schedules beside each other are all that it can judge
+		// This test can judge only schedules beside each other.
+		b.runs = max(2, 2*runtime.GOMAXPROCS(0)/share)
 	case testing.Short():
 		b.runs = short
 	}
@@ -41,8 +42,8 @@ func asked(t *testing.T, ordinary, short, share int) batch {
 	return b
 }
 
-// play runs the batch on all processors and hands the ends over in the order of the seeds. A violation fails the
-// test: that of the lowest seed, however many processors there are.
+// play runs the batch on all processors and passes the final states to take in the order of the seeds. The violation
+// with the lowest seed fails the test, whatever the number of processors.
 func (b batch) play(t *testing.T, schedule func(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster, take func(seed uint64, c *Cluster)) {
 	t.Helper()
 	violated, said := "", time.Now()
@@ -71,7 +72,7 @@ func (b batch) play(t *testing.T, schedule func(seed uint64, trace bool, logf fu
 	}
 }
 
-// inOrder makes n results on all processors and hands them over one by one in their order, until take wants no more.
+// inOrder makes n results on all processors and passes them to take in their order, until take returns false.
 func inOrder[T any](n int, do func(i int) T, take func(i int, made T) (goOn bool)) {
 	var (
 		mu          sync.Mutex
@@ -106,7 +107,7 @@ func inOrder[T any](n int, do func(i int) T, take func(i int, made T) (goOn bool
 	all.Wait()
 }
 
-// Guard: what a long run prints depends on its seeds alone, not on which processor was the first.
+// Guard: the output of a long run depends only on its seeds, and not on which processor finished first.
 func TestResultsComeInTheOrderOfTheirSeeds(t *testing.T) {
 	for _, last := range []int{999, 0, 500} {
 		var got []int
@@ -133,8 +134,8 @@ func TestResultsComeInTheOrderOfTheirSeeds(t *testing.T) {
 	}
 }
 
-// TestRandomSchedules throws everything at the cores and checks safety only. The seed of
-// a failing schedule is printed.
+// TestRandomSchedules subjects the cores to all faults and checks only safety. It prints the seed of a schedule that
+// fails.
 func TestRandomSchedules(t *testing.T) {
 	b := asked(t, 150, 40, 1)
 	resets, bridged, strikes, sentences, proofs := 0, 0, 0, 0, map[watchdog.Proof]int{}
@@ -144,11 +145,11 @@ func TestRandomSchedules(t *testing.T) {
 			proofs[proof] += n
 		}
 	})
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, of which %d by the node itself that heard who lives; %d times beside a majority, %d boots condemned; deaths published: %d proven by time, %d by another boot on the LUN, %d by sentence",
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d of them by a node that had learned who lives; %d times beside a majority, %d boots condemned; deaths published: %d proven by time, %d by another boot on the LUN, %d by sentence",
 		b.runs, b.base, resets, strikes, bridged, sentences, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot], proofs[watchdog.ProofSentence])
 }
 
-// The same with a Lease in place of the LUN.
+// This test does the same with a Lease in place of the LUN.
 func TestRandomLeaseSchedules(t *testing.T) {
 	b := asked(t, 150, 40, 1)
 	resets, grants, bridged, proofs := 0, 0, 0, map[watchdog.Proof]int{}
@@ -161,39 +162,41 @@ func TestRandomLeaseSchedules(t *testing.T) {
 	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to feed under a grant, %d times beside a majority, deaths published: %d proven by time",
 		b.runs, b.base, resets, grants, bridged, proofs[watchdog.ProofTime])
 	if b.runs >= 40 && grants == 0 {
-		t.Error("no grant in all of them")
+		t.Error("no node fed under a grant: the schedules prove nothing")
 	}
 }
 
-// The same with groups so large that samples of the peers are asked. There are a tenth as many: each has
-// six times as many pairs of nodes.
+// This test does the same with groups that are large enough for samples. It plays a tenth as many, because each has six
+// times as many pairs of nodes.
 func TestRandomSampledSchedules(t *testing.T) {
 	b := asked(t, 30, 16, 10)
 	resets, vouches, sweeps, links, stretched := 0, 0, 0, 0, 0
 	b.play(t, RandomSampledSchedule, func(seed uint64, c *Cluster) {
 		resets, vouches, sweeps, links = resets+c.Resets(), vouches+c.check.Vouches, sweeps+c.check.Sweeps, links+c.check.Links
 		if n := c.check.Stretched; n > 0 {
-			t.Logf("seed %d: a quorum lasted longer than it may, by a quarter of the margin at most, in %d steps", seed, n)
+			t.Logf("seed %d: a quorum lasted longer than allowed, by at most a quarter of the margin, in %d steps", seed, n)
 			stretched++
 		}
 	})
-	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d looks at whole links; %d with a quorum that lasted a little longer than it may",
+	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d vouches, %d sweeps, %d checks of whole links; in %d a quorum lasted a little longer than allowed",
 		b.runs, b.base, resets, vouches, sweeps, links, stretched)
 	if b.runs >= 16 && (vouches == 0 || sweeps == 0 || links == 0) {
-		t.Error("no vouch, no sweep, or no whole link: the schedules show nothing")
+		t.Error("no vouch, no sweep, or no whole link: the schedules prove nothing")
 	}
 }
 
-// Guard: the seeds by which mutants of netgossip/probing were found that a few random ones may miss: a peer
-// that is never asked again after a sweep (12030), or when samples begin (12004, 13000). With sentences 12030 takes another
-// course, in which a sweep ended while a peer that it had in hand was a sample.
+// Guard: these seeds found mutants of netgossip/probing that a few random seeds can miss: a peer that is never asked
+// again after a sweep (12030), or when samples begin (12004, 13000). With sentences 12030 takes another course, in
+// which a sweep ended while a peer that it had yet to ask was a sample.
 func TestKnownSampledSchedules(t *testing.T) {
 	for _, seed := range []uint64{12030, 12004, 13000} {
-		for _, v := range sampledSchedule(seed, false, false, t.Logf).Violations() { // the course in which they were found
+		// The mutants were found in this course.
+		for _, v := range sampledSchedule(seed, false, false, t.Logf).Violations() {
 			t.Errorf("seed %d: %s", seed, v)
 		}
 	}
-	// With sentences, and of a node that stands still for 80 s while a sample is open, which then vouched for a moment after it.
+	// These have sentences. In the second one a node is paused for 80 s while a sample is open; a mutant then vouched
+	// for a moment after the pause.
 	for _, seed := range []uint64{12030, 3534642627631483337} {
 		for _, v := range RandomSampledSchedule(seed, false, t.Logf).Violations() {
 			t.Errorf("seed %d, with sentences: %s", seed, v)
@@ -201,7 +204,7 @@ func TestKnownSampledSchedules(t *testing.T) {
 	}
 }
 
-// envNumber is the number in an environment variable, 0 if it is empty.
+// envNumber returns the number in an environment variable, or 0 if it is empty.
 func envNumber(t *testing.T, name string) uint64 {
 	t.Helper()
 	s := os.Getenv(name)

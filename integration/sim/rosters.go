@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// list is the roster of an epoch as node n knows it.
+// list returns the roster of an epoch as node n knows it.
 func (c *Cluster) list(epoch int, n *Node) *roster.Roster {
 	members := make([]roster.Member, 0, c.cfg.Nodes)
 	for _, k := range c.nodes {
@@ -44,7 +44,7 @@ func (c *Cluster) rostersOf(n *Node) (*roster.Roster, *roster.Succession) {
 	return r, s
 }
 
-// Tell makes the node read the list of an epoch in its configuration.
+// Tell makes a node read the list of an epoch in its configuration.
 func (c *Cluster) Tell(node, epoch int) {
 	n := c.nodes[node]
 	if !n.up {
@@ -59,9 +59,9 @@ func (c *Cluster) Tell(node, epoch int) {
 
 // followRosters carries out a step's effects on the list of members.
 func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
-	r := &fx.Rosters // of this step: later actions copy what they need
+	r := &fx.Rosters // it belongs to this step: later actions copy what they need
 	if r.Changed {
-		c.trace("%s goes by %s", n.Name, describe(n.core.Rosters().Succession()))
+		c.trace("%s now uses %s", n.Name, describe(n.core.Rosters().Succession()))
 	}
 	if save := r.Save; save != nil {
 		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = save })
@@ -90,7 +90,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 }
 
 // indices maps the cluster's nodes to the roster's indices; -1: the node is not on the roster. Names are looked up once
-// for each roster, not with each packet.
+// for each roster, and not for each packet.
 type indices []int
 
 func (c *Cluster) indicesOf(r *roster.Roster) indices {
@@ -106,7 +106,7 @@ func (c *Cluster) indicesOf(r *roster.Roster) indices {
 
 func (x indices) of(n *Node) (index int, ok bool) { return x[n.Index], x[n.Index] >= 0 }
 
-// countBy makes the node use a roster's indices from now on.
+// countBy makes the node use a roster's indices.
 func (c *Cluster) countBy(n *Node, r *roster.Roster) {
 	n.roster, n.indices, n.ended = r, c.indicesOf(r), make([]watchdog.Death, r.Size())
 	c.recount(n)

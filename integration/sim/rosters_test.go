@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// goBy reports whether the nodes use the list of an epoch alone.
+// goBy reports whether the nodes use only the list of an epoch.
 func goBy(c *Cluster, epoch int, nodes ...int) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(nodes, func(i int) bool {
@@ -20,7 +20,7 @@ func goBy(c *Cluster, epoch int, nodes ...int) func() bool {
 	}
 }
 
-// joined is a running group with lists of members, of which the first is in force.
+// joined is a running group with lists of members, the first of which is in force.
 func joined(t *testing.T, n int, seed uint64, lists ...[]int) *Cluster {
 	t.Helper()
 	cfg := DefaultConfig(n, seed)
@@ -31,8 +31,8 @@ func joined(t *testing.T, n int, seed uint64, lists ...[]int) *Cluster {
 	return c
 }
 
-// A node joins, one leaves, one is replaced; one node alone is told each time. Nobody who stays
-// loses its permission for a moment or is called LEFT.
+// One node joins, one leaves, one is replaced, and only one node reads each new list. No node that stays loses its
+// permission for a moment or is reported as LEFT.
 func TestMembersChangeWithoutLosingQuorum(t *testing.T) {
 	for seed := range uint64(5) {
 		c := joined(t, 5, seed, []int{0, 1, 2}, []int{0, 1, 2, 3}, []int{1, 2, 3}, []int{1, 2, 4})
@@ -50,7 +50,7 @@ func TestMembersChangeWithoutLosingQuorum(t *testing.T) {
 			for range 200 {
 				c.Run(20 * time.Millisecond)
 				if !calm() {
-					t.Fatalf("seed %d, epoch %d: somebody lost its permission:\n%s", seed, epoch, c.Report())
+					t.Fatalf("seed %d, epoch %d: a node lost its permission:\n%s", seed, epoch, c.Report())
 				}
 			}
 			mustRun(t, c, "the list is in force", 20*time.Second, done)
@@ -72,7 +72,7 @@ func TestMembersChangeWithoutLosingQuorum(t *testing.T) {
 	}
 }
 
-// A node that slept through a change comes back into the present list.
+// A node that slept through a change catches up with the present list.
 func TestNodeThatMissedChangesCatchesUp(t *testing.T) {
 	c := joined(t, 4, 1, []int{0, 1, 2}, []int{0, 1, 2, 3}, []int{0, 1, 2})
 	c.Kill(2)
@@ -87,8 +87,8 @@ func TestNodeThatMissedChangesCatchesUp(t *testing.T) {
 	noViolations(t, c)
 }
 
-// RandomSchedule with changes of the list on top: cuts, crashes, pauses and LUN faults meet
-// changes at every stage.
+// This test is RandomSchedule with changes of the list added: cuts, crashes, pauses and LUN faults meet changes at
+// every stage.
 func TestRandomRosterChanges(t *testing.T) {
 	runs := 150
 	if testing.Short() {
@@ -132,9 +132,9 @@ func TestRandomRosterChanges(t *testing.T) {
 		}
 	}
 	if settled == 0 {
-		t.Error("no change was ever settled: the schedules show nothing")
+		t.Error("no change was ever settled: the schedules prove nothing")
 	}
-	t.Logf("%d nodes went by a later list in the end", settled)
+	t.Logf("%d nodes used a later list in the end", settled)
 }
 
 // disturbNetwork makes one random change that needs no LUN.

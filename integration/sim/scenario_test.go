@@ -14,9 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// TestScenarios runs the files of testdata. The text above ---- is what happens, the text
-// below what every node then decides; go test ./integration/sim -rewrite writes it again,
-// and the difference is to be read line by line.
+// TestScenarios runs the files of testdata. The text above ---- says what happens, and the text below it what every node
+// then decides. go test ./integration/sim -rewrite writes the latter again; read the difference line by line.
 //
 //	new nodes=N [networks=(a,b)] [policy=all] [lun=no] [lease=yes] [onloss=exclude] [watchdog=D] [reboot=D]
 //	run for=D              let time pass
@@ -27,7 +26,7 @@ import (
 //	kill node=n1 | start node=n1 | restart node=n1 | pause node=n1 | resume node=n1
 //	lun node=n1 is=(down|hung|readonly|ok)
 //	api node=n1 is=(down|ok)
-//	events                 what each node published since the last time
+//	events                 print what each node has published since the last time
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var c *Cluster

@@ -9,13 +9,13 @@ import (
 )
 
 // RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, pauses, agent restarts, disable files
-// and LUN faults on a random group. It returns the group in its state at the end. With trace every step is printed
-// through logf.
+// and LUN faults on a random group. It returns the group in its final state. With trace every step is printed through
+// logf.
 func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	return randomSchedule(seed, false, trace, logf)
 }
 
-// randomSchedule is RandomSchedule; goesBack: in each schedule the LUN goes back again and again.
+// randomSchedule is RandomSchedule; with goesBack the LUN repeatedly goes back to an older state.
 func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
@@ -29,8 +29,8 @@ func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, 
 	return play(cfg, rng, trace, logf)
 }
 
-// drawTimes gives half of the groups a short watchdog, so that resets and reboots happen within the schedule. A third
-// of all groups has nodes with other times.
+// drawTimes gives half of the groups a short watchdog, so that resets and reboots happen within the schedule. In a
+// third of all groups some nodes have other times.
 func (c *Config) drawTimes(rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
 		c.shorten(rng)
@@ -45,11 +45,12 @@ func (c *Config) shorten(rng *rand.Rand) {
 	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 }
 
-// withOutages adds outages of all networks, and agents older than holds.
+// withOutages adds outages of all networks, and agents from before holds existed.
 func (c Config) withOutages(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x51e4ce))
 	c.outages = rng
-	rng.IntN(8) // a draw for a part that no longer exists, so that the schedules of all seeds stay the same
+	// This draw was for a part that no longer exists; it keeps the schedules of all seeds the same.
+	rng.IntN(8)
 	c.Strike = rng.IntN(3) == 0
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
@@ -58,7 +59,7 @@ func (c Config) withOutages(seed uint64) Config {
 		c.Undated = 1 + dates.IntN(c.Nodes)
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
-		c.foreign = other // a separate source, so that the other schedules stay the same
+		c.foreign = other // a separate source keeps the other schedules the same
 	} else if other.IntN(4) == 0 {
 		c.back = other
 	}
@@ -87,7 +88,7 @@ func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, arg
 	return sampledSchedule(seed, true, trace, logf)
 }
 
-// sampledSchedule is a schedule with or without nodes that condemn themselves, which changes the course of a seed.
+// sampledSchedule is a schedule with or without nodes that condemn themselves, which changes the course of each seed.
 func sampledSchedule(seed uint64, sentences, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
@@ -132,8 +133,8 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 	return c
 }
 
-// otherTimes draws times that differ from those of the configuration: each term separately, from a third of it to three
-// times as much, within the limits of a configuration file.
+// otherTimes draws times that differ from those of the configuration. Each term is drawn separately, from a third of
+// its value to three times its value, within the limits of a configuration file.
 func (c *Config) otherTimes(rng *rand.Rand) *Times {
 	scale := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) * (1 + 2*rng.Float64()) / (1 + 2*rng.Float64())).Round(time.Millisecond)
@@ -203,7 +204,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	case 15:
 		c.Disable(rng.IntN(n), rng.IntN(2) == 0)
 	case 14:
-		// One half of the nodes loses the LUN, or half of it, while the halves are split differently.
+		// One half of the nodes loses the LUN, or half of that half does, while the halves are split differently.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0}, c.someDevices(rng)...)
@@ -222,7 +223,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 			c.SetWeather(k, Weather{})
 		}
 	case 17, 18:
-		// A heal in pieces: one node reaches some of the others again.
+		// The network heals in pieces: one node reaches some of the others again.
 		a, some := rng.IntN(n), rng.IntN(2) == 0
 		for b := range n {
 			if b != a && (!some || rng.IntN(2) == 0) {
@@ -244,7 +245,7 @@ func (c *Cluster) loseDevice(rng *rand.Rand) {
 	}
 }
 
-// someDevices draws a part of the LUN's devices, sometimes all of them.
+// someDevices draws some of the LUN's devices, sometimes all.
 func (c *Cluster) someDevices(rng *rand.Rand) []int {
 	p := rng.Perm(len(c.lun.images))
 	return p[:1+rng.IntN(len(p))]

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Kill ends the agent of a node without notice. An armed watchdog goes on counting, and starts from the beginning: the kernel does
-// this when it closes the descriptor.
+// Kill ends the agent of a node without notice. An armed watchdog starts its countdown from the beginning, because the
+// kernel closes the descriptor.
 func (c *Cluster) Kill(i int) {
 	n := c.nodes[i]
 	if !n.up {
@@ -21,11 +21,11 @@ func (c *Cluster) Kill(i int) {
 	c.closeWatchdog(n)
 }
 
-// closeWatchdog is the end of a killed process, at once or after it has hung in the kernel for a while. An armed
-// watchdog goes on counting, and starts from the beginning when it is closed.
+// closeWatchdog closes the watchdog of a killed process, at once or after the process has hung in the kernel for a
+// while. An armed watchdog then starts its countdown from the beginning.
 func (c *Cluster) closeWatchdog(n *Node) {
 	if n.timeout > netgossip.MaxSentence {
-		n.judged, n.obeyed = false, false // it was decided in memory only, and nothing was sent
+		n.judged, n.obeyed = false, false // it was decided only in memory, and nothing was sent
 	}
 	boot, shut := n.boot, func() {
 		n.dying = false
@@ -46,7 +46,7 @@ func (c *Cluster) closeWatchdog(n *Node) {
 	})
 }
 
-// lateness returns how late the driver of a short countdown is.
+// lateness returns the time by which the driver ends a short countdown late.
 func (c *Cluster) lateness(n *Node) time.Duration {
 	if n.timeout > netgossip.MaxSentence {
 		return 0
@@ -54,7 +54,7 @@ func (c *Cluster) lateness(n *Node) time.Duration {
 	return time.Duration(c.rng.Int64N(int64(499 * time.Millisecond)))
 }
 
-// lookAtKernel is the beginning of an agent (P2').
+// lookAtKernel is the first step of an agent (P2').
 func (c *Cluster) lookAtKernel(n *Node) {
 	short := n.armed && n.timeout <= netgossip.MaxSentence
 	switch {
@@ -68,7 +68,7 @@ func (c *Cluster) lookAtKernel(n *Node) {
 	}
 }
 
-// waitForEnd tells an agent that the one before it is gone.
+// waitForEnd tells an agent when its predecessor is gone.
 func (c *Cluster) waitForEnd(n *Node) {
 	c.during(n, 100*time.Millisecond, func() {
 		if n.dying {
@@ -79,8 +79,8 @@ func (c *Cluster) waitForEnd(n *Node) {
 	})
 }
 
-// checkSentence carries out what a node decides about itself, and checks it against the truth: a node that is alive
-// must be left.
+// checkSentence carries out what a node decides about itself, and checks it against the truth: another node must still
+// be alive.
 func (c *Cluster) checkSentence(n *Node, fx *watchdog.Effects) {
 	if fx.Condemn == 0 {
 		return
@@ -104,7 +104,7 @@ func (c *Cluster) checkSentence(n *Node, fx *watchdog.Effects) {
 	if bound := c.overlap(0); c.now.Sub(latest) > bound {
 		c.check.add("%v: %s condemns itself, and nobody has lived for %v", c.Now(), n.Name, c.now.Sub(latest))
 	}
-	// The feeder sets the timeout, and then reads it back. It may be killed before, between and after these steps.
+	// The feeder sets the timeout, and then reads it back. It can be killed before, between and after these steps.
 	c.during(n, c.moment(), func() {
 		if !n.open {
 			n.core.Sentenced(0)
@@ -126,7 +126,7 @@ func (c *Cluster) moment() time.Duration {
 	return time.Duration(c.rng.Int64N(int64(50 * time.Millisecond)))
 }
 
-// harm records what nothing may do to the watchdog of a condemned boot.
+// harm records an action on the watchdog of a condemned boot that is never allowed.
 func (c *Cluster) harm(n *Node, does string) {
 	if n.judged {
 		c.check.add("%v: %s is condemned, and %s its watchdog", c.Now(), n.Name, does)
@@ -136,18 +136,18 @@ func (c *Cluster) harm(n *Node, does string) {
 // Sentences counts how many boots were condemned.
 func (c *Cluster) Sentences() int { return c.check.Sentences }
 
-// withoutSentences returns the configuration in which deaths are proven by time and boot alone.
+// withoutSentences returns the configuration in which deaths are proven only by time and by boot.
 func (c Config) withoutSentences() Config {
 	c.Sentence = watchdog.Sentencing{}
 	return c
 }
 
-// withSentences draws when nodes condemn themselves, and which faults this may have.
+// withSentences draws when nodes condemn themselves, and which faults can occur then.
 func (c Config) withSentences(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x5e47e))
 	c.Lingers, c.Blind, c.Refuses = rng.IntN(2) == 0, []float64{0, 0.3, 1}[rng.IntN(3)], rng.IntN(10) == 0
 	c.Sentence.After = []time.Duration{0, 2500 * time.Millisecond, 3 * time.Second, c.Sentence.After, c.Sentence.After}[rng.IntN(5)]
 	c.Sentence.Timeout = time.Duration(1+rng.IntN(3)) * time.Second
-	c.Sentence.LUNLoss = rng.IntN(2) == 0 // with LUNAnd only
+	c.Sentence.LUNLoss = rng.IntN(2) == 0 // only with LUNAnd
 	return c
 }

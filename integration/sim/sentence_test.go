@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// fencedBy is when a node says FENCED of another one, since start; 0: it did not within limit.
+// fencedAfter returns the time until a node reports another one as FENCED; 0: it did not within limit.
 func (c *Cluster) fencedAfter(limit time.Duration, by, victim int) time.Duration {
 	start := c.Now()
 	if !c.RunUntil(limit, func() bool { return c.nodes[by].core.Deaths().Fenced().Has(victim) }) {
@@ -17,7 +17,7 @@ func (c *Cluster) fencedAfter(limit time.Duration, by, victim int) time.Duration
 	return c.Now() - start
 }
 
-// One node is cut off, and has the LUN: it condemns itself, and all others know when it is dead.
+// One node is cut off, and has the LUN. It condemns itself, and all others know when it is dead.
 func TestOneCutOffIsFencedBySentence(t *testing.T) {
 	for _, nodes := range []int{3, 4, 5, 8} {
 		for _, devices := range []int{1, 3} {
@@ -47,7 +47,7 @@ func TestOneCutOffIsFencedBySentence(t *testing.T) {
 	}
 }
 
-// A cut of 8 s costs nothing, whomever it cuts off.
+// A cut of 8 s costs nothing, whichever nodes it cuts off.
 func TestCutOfEightSecondsCondemnsNobody(t *testing.T) {
 	for _, groups := range [][][]int{{{0}, {1, 2, 3, 4}}, {{0, 1}, {2, 3, 4}}, {{0, 1}, {2, 3}}, {{0}, {1, 2}}} {
 		for seed := range uint64(10) {
@@ -68,7 +68,7 @@ func TestCutOfEightSecondsCondemnsNobody(t *testing.T) {
 	}
 }
 
-// An equal split: the half that is not granted condemns itself.
+// In an equal split the half that is not granted condemns itself.
 func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	for _, nodes := range []int{2, 4, 6} {
 		for seed := range uint64(5) {
@@ -108,13 +108,14 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	}
 }
 
-// Guard: P1. An outage of all networks condemns nobody, however long it lasts, with a hold and without.
+// Guard: P1. An outage of all networks condemns nobody, however long it lasts, with and without a hold.
 func TestOutageCondemnsNobody(t *testing.T) {
 	for _, nodes := range []int{2, 3, 4, 5} {
 		for _, noHold := range []bool{false, true} {
-			for s := 5; s <= 21; s += 4 { // without a hold the watchdogs may fire from D_max + W - F on, 25 s after the last feed
+			// Without a hold the watchdogs may fire from D_max + W - F after the last feed on, that is after 25 s.
+			for s := 5; s <= 21; s += 4 {
 				if nodes == 2 && s > 5 {
-					break // of two nodes one is decided for, and the other one has lost for certain
+					break // with two nodes the split is decided for one, and the other has certainly lost
 				}
 				t.Run(fmt.Sprintf("%d nodes, no hold %v, %d s", nodes, noHold, s), func(t *testing.T) {
 					cfg := DefaultConfig(nodes, uint64(s))
@@ -134,7 +135,7 @@ func TestOutageCondemnsNobody(t *testing.T) {
 	}
 }
 
-// The losers without LUN cannot tell, and are dead by time.
+// The losers have no LUN, cannot know that they have lost, and are proven dead by time.
 func TestLosersWithoutLUNAreFencedByTime(t *testing.T) {
 	c := New(DefaultConfig(4, 1))
 	c.Run(40 * time.Second)
@@ -142,12 +143,12 @@ func TestLosersWithoutLUNAreFencedByTime(t *testing.T) {
 	c.LUNFaults(3, &Faults{Down: true})
 	c.Split([][]int{{0, 1}, {2, 3}})
 	if took := c.fencedAfter(3*time.Minute, 0, 2); took < time.Minute || c.Sentences() != 0 || c.nodes[0].core.Deaths().Of(2).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
-		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[0].core.Deaths().Of(2), c.Violations())
+		t.Errorf("FENCED after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[0].core.Deaths().Of(2), c.Violations())
 	}
 }
 
-// Guard: P2'. The agent of a condemned node is killed at any moment, and another one begins, which sees what the kernel counts
-// down or does not: it feeds nothing, and FENCED is said of no node that runs.
+// Guard: P2'. The agent of a condemned node is killed at any moment, and another one starts, which may or may not see
+// the kernel's countdown. It feeds nothing, and no node that runs is reported as FENCED.
 func TestAgentOfACondemnedNodeIsKilled(t *testing.T) {
 	for seed := range uint64(60) {
 		cfg := DefaultConfig(3, seed)
@@ -183,7 +184,7 @@ func TestNetworkIsBackInASentence(t *testing.T) {
 		}
 		c.Run(time.Duration(seed) * 5 * time.Millisecond)
 		c.Heal()
-		c.Disable(0, seed%2 == 0) // a planned end must not disarm it either
+		c.Disable(0, seed%2 == 0) // a planned stop must not disarm it either
 		c.Run(20 * time.Second)
 		if c.nodes[0].Resets != 1 || c.Resets() != 1 || len(c.Violations()) > 0 {
 			t.Errorf("seed %d: %d resets, %v\n%s", seed, c.Resets(), c.Violations(), c.Report())
@@ -191,7 +192,8 @@ func TestNetworkIsBackInASentence(t *testing.T) {
 	}
 }
 
-// Guard: P2, P3. A driver that refuses is not believed: nothing is told, and the node is dead by time.
+// Guard: P2, P3. The node does not rely on a driver that refuses the timeout: it announces nothing, and is proven dead
+// by time.
 func TestDriverRefusesTheSentence(t *testing.T) {
 	cfg := DefaultConfig(3, 1)
 	cfg.Refuses = true
@@ -200,6 +202,6 @@ func TestDriverRefusesTheSentence(t *testing.T) {
 	c.Split([][]int{{0}, {1, 2}})
 	took := c.fencedAfter(3*time.Minute, 1, 0)
 	if took < time.Minute || c.Sentences() != 1 || c.nodes[1].core.Deaths().Of(0).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
-		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[1].core.Deaths().Of(0), c.Violations())
+		t.Errorf("FENCED after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[1].core.Deaths().Of(0), c.Violations())
 	}
 }

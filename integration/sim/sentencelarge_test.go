@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// A sentence needs no majority and no claims: in a large group a node that is cut off is known to be dead hardly later than in a small
-// one. A LUN has slots for diskquorum.MaxSlots nodes; in a group of more there are no sentences.
+// A sentence needs no majority and no claims: in a large group a node that is cut off is known to be dead hardly later
+// than in a small one. A LUN has slots for diskquorum.MaxSlots nodes; larger groups have no sentences.
 func TestSentenceInALargeGroup(t *testing.T) {
 	for _, tc := range []struct{ nodes, cut int }{{10, 1}, {10, 5}, {30, 1}, {100, 1}, {100, 50}, {diskquorum.MaxSlots, 1}} {
 		if tc.nodes > max(30, *largest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// timed is a group of n with the times of a preset.
+// timed is a group of n nodes with the times of a preset.
 func timed(preset config.Timing, n, devices int, seed uint64) Config {
 	f := config.ForTiming(preset, n, true)
 	c := DefaultConfig(n, seed)
@@ -27,17 +27,17 @@ func timed(preset config.Timing, n, devices int, seed uint64) Config {
 	return c
 }
 
-// slowSplit is what comes of an equal split over a slow LUN.
+// slowSplit is the result of an equal split over a slow LUN.
 type slowSplit struct {
 	*Cluster
-	fed     []int         // who feeds in the end
-	verdict time.Duration // from the cut until one half, and nobody else, feeds by a grant; 0: never
+	fed     []int         // the nodes that feed in the end
+	verdict time.Duration // from the cut until only one half feeds, and feeds by a grant; 0: never
 	ballots []diskquorum.Attempt
-	starved bool // nobody fed for a moment before that
+	starved bool // before that, fewer than half of the nodes fed for a moment
 }
 
-// splitSlowly cuts a group in half while each I/O of each node takes so long. again: every agent has been started again, so
-// that ballots go to both copies.
+// splitSlowly cuts a group in half while each I/O of each node takes the given time. With again every agent is
+// restarted first, so that ballots use both copies.
 func splitSlowly(cfg Config, takes time.Duration, again bool) slowSplit {
 	r := slowSplit{Cluster: New(cfg)}
 	halves := make([][]int, 2)
@@ -80,13 +80,13 @@ func (r *slowSplit) ios() (n int) {
 	return n
 }
 
-// slowest is the I/O up to which an equal split leaves one half alive with every timing: five eighths of lun.ioTimeout. With
-// a longer I/O the grant may come after the watchdogs have fired.
+// slowest returns the I/O time up to which an equal split leaves one half alive with every timing: five eighths of
+// lun.ioTimeout. With a longer I/O the grant may come after the watchdogs have fired.
 func slowest(f *config.Config) time.Duration { return f.LUN.IOTimeout * 5 / 8 }
 
-// Survival: whatever an I/O takes up to five eighths of lun.ioTimeout, an equal split leaves exactly one half alive, and it feeds without a
-// pause if no I/O takes longer than "fencectl config timing" says. SLOWLUN=10 plays so many of each, and prints the table
-// of docs/measurements/verification.md.
+// Survival: for any duration of an I/O up to five eighths of lun.ioTimeout, an equal split leaves exactly one half alive.
+// That half feeds without a pause if no I/O takes longer than "fencectl config timing" states. SLOWLUN=10 plays ten
+// splits of each kind, and prints the table of docs/measurements/verification.md.
 func TestSlowLUNDecidesASplit(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("SLOWLUN"))
 	for _, devices := range []int{1, 3} {
@@ -102,8 +102,9 @@ func TestSlowLUNDecidesASplit(t *testing.T) {
 	}
 }
 
-// Survival: the same of groups of other sizes. With SLOWLUN=5 larger ones as well, for another table there; and the largest that can
-// be cut in half once for each row, which takes one core about ten minutes, without fresh slots.
+// Survival: the same holds for groups of other sizes. SLOWLUN=5 adds larger groups, for another table in that document.
+// It also splits the largest group that can be cut in half once for each row, without fresh slots, which takes one core
+// about ten minutes.
 func TestSlowLUNDecidesASplitOfAnyGroup(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("SLOWLUN"))
 	for _, n := range []int{2, 16, 64, 254} {
@@ -139,7 +140,7 @@ func slowRow(t *testing.T, cfg Config, what string, takes time.Duration, splits 
 		case !one && takes <= slowest(f):
 			t.Errorf("%s, seed %d: fed %v, verdict %v, %d resets\n%s", what, cfg.Seed, r.fed, r.verdict, r.Resets(), r.Report())
 		case r.starved && takes <= f.SlowestIO():
-			t.Errorf("%s, seed %d: nobody fed for a moment, until %v after the cut", what, cfg.Seed, r.verdict)
+			t.Errorf("%s, seed %d: too few nodes fed for a moment, until %v after the cut", what, cfg.Seed, r.verdict)
 		}
 		noViolations(t, r.Cluster)
 	}
@@ -152,9 +153,10 @@ func slowRow(t *testing.T, cfg Config, what string, takes time.Duration, splits 
 	}
 }
 
-// Survival: half of the group loses its power at once, over a slow LUN. Its slots stand still, and nobody waits for them longer
-// than the others have, wherever in ten writes and a read it was when they died: they live with I/O of five eighths of
-// lun.ioTimeout, and feed without a pause with what "fencectl config timing" says, less a tenth.
+// Survival: half of the group loses its power at once, over a slow LUN. Its slots no longer change, wherever in ten
+// writes and a read the nodes were when they died, and the others do not wait for them for longer than they can. The
+// others live if an I/O takes five eighths of lun.ioTimeout, and feed without a pause at nine tenths of what
+// "fencectl config timing" states.
 func TestSlowLUNDecidesForTheHalfThatLives(t *testing.T) {
 	for _, preset := range config.Timings() {
 		for _, n := range []int{2, 4} {
@@ -173,7 +175,7 @@ func loseHalfSlowly(t *testing.T, cfg Config, what string, takes time.Duration, 
 	c, starved, half := New(cfg), false, cfg.Nodes/2
 	c.Run(20 * time.Second)
 	for i := range cfg.Nodes {
-		c.RestartAgent(i) // ballots go to both copies
+		c.RestartAgent(i) // so that ballots use both copies
 		c.Run(8 * time.Second)
 	}
 	for i := range cfg.Nodes {
@@ -192,7 +194,8 @@ func loseHalfSlowly(t *testing.T, cfg Config, what string, takes time.Duration, 
 	noViolations(t, c)
 }
 
-// Survival: the hold works on a LUN that decides a split: in an outage of all networks nobody is reset, and nobody starves.
+// Survival: the hold works on a LUN that is fast enough to decide a split. In an outage of all networks no node is
+// reset, and none starves.
 func TestSlowLUNHolds(t *testing.T) {
 	for _, preset := range config.Timings() {
 		for _, tenths := range []int{2, 5, 8, 10, 12, 15} {
@@ -211,9 +214,9 @@ func TestSlowLUNHolds(t *testing.T) {
 					starved++
 				}
 			}
-			t.Logf("%s, %v: %d resets, not all fed for %d s of 180", preset, takes, c.Resets(), starved/10)
+			t.Logf("%s, %v: %d resets, not all nodes fed for %d s of 180", preset, takes, c.Resets(), starved/10)
 			if tenths <= 10 && (c.Resets() > 0 || starved > 0) {
-				t.Errorf("%s, %v: %d resets, not all fed for %d looks\n%s", preset, takes, c.Resets(), starved, c.Report())
+				t.Errorf("%s, %v: %d resets, not all nodes fed in %d checks\n%s", preset, takes, c.Resets(), starved, c.Report())
 			}
 			noViolations(t, c)
 		}

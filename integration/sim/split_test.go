@@ -10,7 +10,7 @@ func mustRun(t *testing.T, c *Cluster, what string, limit time.Duration, cond fu
 	t.Helper()
 	from := c.Now()
 	if !c.RunUntil(limit, cond) {
-		t.Fatalf("%s: not within %v\n%s", what, limit, c.Report())
+		t.Fatalf("%s: did not happen within %v\n%s", what, limit, c.Report())
 	}
 	return c.Now() - from
 }
@@ -43,7 +43,7 @@ func started(t *testing.T, cfg Config) *Cluster {
 		all[i] = i
 	}
 	mustRun(t, c, "everybody feeds", 20*time.Second, feeds(c, all...))
-	c.Run(10 * time.Second) // slots claimed
+	c.Run(10 * time.Second) // the slots are claimed by then
 	return c
 }
 
@@ -63,7 +63,7 @@ func TestEqualSplitIsWonByExactlyOneHalfAndHeals(t *testing.T) {
 		c.Heal()
 		mustRun(t, c, "everybody is back", 10*time.Second, feeds(c, 0, 1, 2, 3))
 		if c.Resets() != 0 {
-			t.Fatalf("seed %d: %d resets although healed in time", seed, c.Resets())
+			t.Fatalf("seed %d: %d resets, although the network healed in time", seed, c.Resets())
 		}
 		noViolations(t, c)
 		t.Logf("seed %d: half %v after %v", seed, winners, took)
@@ -134,7 +134,7 @@ func TestOneNetworkOfTwoMovesNobody(t *testing.T) {
 	}
 }
 
-// Guard: L1, L6. The grant {1,2} must not be used by 1 and 2 in two components.
+// Guard: L1, L6. Nodes 1 and 2 must not use the grant {1,2} in two components.
 func TestGrantDiesWhenItsHalfIsBroken(t *testing.T) {
 	c := started(t, DefaultConfig(4, 6))
 	c.Split([][]int{{0, 1}, {2, 3}})
@@ -149,9 +149,8 @@ func TestGrantDiesWhenItsHalfIsBroken(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Calm: an agent restart in the living half costs nobody's life, also with a watchdog
-// that would not wait long. Guards: Timing.Takeover, and that it does not hold up the
-// holders themselves.
+// Calm: an agent restart in the living half costs no node its life, not even with a watchdog that would not wait long.
+// Guards: Timing.Takeover, and that it does not delay the holders themselves.
 func TestHolderRestartRegrantsItsHalf(t *testing.T) {
 	for seed := range uint64(20) {
 		cfg := DefaultConfig(4, seed)
@@ -177,7 +176,7 @@ func restartHolder(t *testing.T, cfg Config) {
 	noViolations(t, c)
 }
 
-// Survival: one half has the LUN, the other has not; the half that has it lives.
+// Survival: one half has the LUN, and the other does not; the half that has it lives.
 func TestHalfWithTheLUNLives(t *testing.T) {
 	for seed := range uint64(10) {
 		c := started(t, DefaultConfig(4, seed))

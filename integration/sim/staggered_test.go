@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// arbitrated are groups of four with a LUN, and with a Lease.
+// arbitrated returns groups of four with a LUN, and the same with a Lease.
 func arbitrated(seeds int) (all []Config) {
 	for seed := range uint64(seeds) {
 		lun := DefaultConfig(4, seed)
@@ -19,10 +19,10 @@ func arbitrated(seeds int) (all []Config) {
 	return all
 }
 
-// longGranted is granted after so long that no clock of the split is open any more.
+// longGranted returns a group with a grant that is so old that no clock of the split is still running.
 func longGranted(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
-	c := started(t, cfg.withoutSentences()) // the losers are still there when the network heals
+	c := started(t, cfg.withoutSentences()) // so that the losers are still there when the network heals
 	reach := func(down bool) {
 		for _, i := range []int{2, 3} {
 			switch {
@@ -36,7 +36,7 @@ func longGranted(t *testing.T, cfg Config) *Cluster {
 		}
 	}
 	if cfg.Lease {
-		c.Run(3 * time.Minute) // the Lease is old enough to be taken
+		c.Run(3 * time.Minute) // so that the Lease is old enough to be taken
 	}
 	reach(true)
 	c.Split([][]int{{0, 1}, {2, 3}})
@@ -51,8 +51,8 @@ func longGranted(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// Guard: L14. The links of a switch come back seconds apart: n1 sees everybody, n2 sees n1 alone.
-// The half that won goes on, whole, until n2 sees the others as well.
+// Guard: L14. The links of a switch come back seconds apart: n1 sees everybody, and n2 sees only n1. The half that won
+// stays alive as a whole until n2 sees the others, too.
 func TestHealInPiecesCostsNobodyOfTheWinningHalf(t *testing.T) {
 	for _, cfg := range arbitrated(10) {
 		seed, c := cfg.Seed, longGranted(t, cfg)
@@ -62,11 +62,11 @@ func TestHealInPiecesCostsNobodyOfTheWinningHalf(t *testing.T) {
 		for range 600 {
 			c.Run(50 * time.Millisecond)
 			if !c.feeding(c.nodes[1]) {
-				t.Fatalf("seed %d, lease %v: n2 starves beside its partner, which counts it and a majority\n%s", seed, cfg.Lease, c.Report())
+				t.Fatalf("seed %d, lease %v: n2 starves, although its partner counts it and a majority\n%s", seed, cfg.Lease, c.Report())
 			}
 		}
 		c.Heal()
-		mustRun(t, c, "all count a majority", 10*time.Second, func() bool {
+		mustRun(t, c, "all nodes count a majority", 10*time.Second, func() bool {
 			return feeds(c, 0, 1, 2, 3)() && c.reason(1) == watchdog.ReasonNetworkQuorum
 		})
 		for _, i := range []int{0, 1} {
@@ -78,13 +78,13 @@ func TestHealInPiecesCostsNobodyOfTheWinningHalf(t *testing.T) {
 	}
 }
 
-// Guard: L14. In an ordinary heal, too, one member of the half that won sees the others a moment before
-// the other does. Neither says LEFT of itself.
+// Guard: L14. In an ordinary heal, too, one member of the half that won sees the others a moment before its partner
+// does. Neither reports itself as LEFT.
 func TestOrdinaryHealIsNoLossOfTheWinningHalf(t *testing.T) {
 	for _, cfg := range arbitrated(40) {
 		seed, c := cfg.Seed, longGranted(t, cfg)
 		c.Heal()
-		mustRun(t, c, "all count a majority", 10*time.Second, func() bool {
+		mustRun(t, c, "all nodes count a majority", 10*time.Second, func() bool {
 			return feeds(c, 0, 1, 2, 3)() && c.reason(0) == watchdog.ReasonNetworkQuorum && c.reason(1) == watchdog.ReasonNetworkQuorum
 		})
 		for _, i := range []int{0, 1} {

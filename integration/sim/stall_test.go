@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stallSchedule has a node of a group that is sampled stand still again and again, for less than its watchdog has, and cuts
-// it off meanwhile, alone or with a few others.
+// stallSchedule repeatedly pauses a node of a sampled group, for less than its watchdog's timeout, and often cuts it
+// off meanwhile, alone or with a few others.
 func stallSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x57a11))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
@@ -45,15 +45,15 @@ func stallSchedule(seed uint64, trace bool, logf func(format string, args ...any
 	return c
 }
 
-// Guard: a node that stood still believes no longer in its peers than one that did not.
+// Guard: a node that was paused does not trust old evidence of its peers longer than one that was not.
 func TestStallsOfSampledNodes(t *testing.T) {
 	b := asked(t, 60, 20, 5)
 	vouches, stretched := 0, 0
 	b.play(t, stallSchedule, func(_ uint64, c *Cluster) {
 		vouches, stretched = vouches+c.check.Vouches, stretched+c.check.Stretched
 	})
-	t.Logf("%d schedules from seed %d, 0 violations; %d vouches; %d steps with a quorum that lasted a little longer than it may", b.runs, b.base, vouches, stretched)
+	t.Logf("%d schedules from seed %d, 0 violations; %d vouches; %d steps with a quorum that lasted a little longer than allowed", b.runs, b.base, vouches, stretched)
 	if b.runs >= 20 && vouches == 0 {
-		t.Error("no vouch: the schedules show nothing")
+		t.Error("no vouch: the schedules prove nothing")
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// TestContendedVerdicts has both halves of four seek the grant at once, and logs how long it
-// takes from the first node that misses its majority to the first that feeds under the
-// grant. SIM_RUNS asks for more splits. That somebody wins within the budget is the test,
-// where I/O is prompt; the distribution is in docs/measurements/performance.md.
+// TestContendedVerdicts lets both halves of four nodes seek the grant at once. It logs the time from the first node
+// that misses its majority to the first one that feeds under the grant. SIM_RUNS sets the number of splits. The test
+// requires that one half wins within the budget if I/O is prompt; the distribution is in
+// docs/measurements/performance.md.
 func TestContendedVerdicts(t *testing.T) {
 	runs := 25
 	if n := envNumber(t, "SIM_RUNS"); n != 0 {

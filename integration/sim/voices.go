@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// voices returns how long a dated word on the LUN counts for quorum, if it does.
+// voices returns how long a dated echo block on the LUN counts for quorum; 0 if it does not count.
 func (c *Config) voices(t *Times) time.Duration {
 	if c.Mode != watchdog.LUNOr || !c.LUN {
 		return 0
@@ -17,7 +17,7 @@ func (c *Config) voices(t *Times) time.Duration {
 	return t.Timing.MaxAge + c.sampling(t) + t.Timing.Arbitrate
 }
 
-// mode returns lun.mode of a node. An agent older than the hold does not count by the LUN either.
+// mode returns lun.mode of a node. An agent from before holds existed does not count by the LUN either.
 func (c *Cluster) mode(i int) watchdog.LUNMode {
 	if i < c.cfg.Others || c.cfg.Mode == watchdog.LUNOr && i < c.cfg.Before {
 		return watchdog.LUNTieBreaker
@@ -25,12 +25,12 @@ func (c *Cluster) mode(i int) watchdog.LUNMode {
 	return c.cfg.Mode
 }
 
-// ledger is the LUN's record of the words on it: which node wrote which block when, and which has read it. It does not
-// parse them.
+// ledger records the echo blocks on the LUN: which node wrote which block and when, and which node has read it. It does
+// not parse them.
 type ledger struct {
 	begun map[*diskquorum.Op]word     // writes of echo blocks that have not landed
 	stand map[path]word               // by device and slot
-	read  map[[2]int]boottime.Instant // by reader and writer: the hand-out time of the youngest block read
+	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest block that was read was handed out
 }
 
 type word struct {
@@ -76,8 +76,8 @@ func (l *lun) noteRead(n *Node, o *diskquorum.Op) {
 	}
 }
 
-// countedUntil returns how long a node may count another one at most, from what it can last have heard of it on the
-// network and on the LUN.
+// countedUntil returns the latest moment until which a node may count another one, given what it can last have heard of
+// it on the network and on the LUN.
 func (c *Cluster) countedUntil(n, p *Node, heard boottime.Instant) boottime.Instant {
 	t := c.times(n)
 	until := heard.Add(t.Timing.MaxAge + c.cfg.sampling(t))
@@ -87,8 +87,8 @@ func (c *Cluster) countedUntil(n, p *Node, heard boottime.Instant) boottime.Inst
 	return until
 }
 
-// RandomVoiceSchedule is RandomSchedule for a group in lun.mode: or, whose networks are all silent half of the time, so
-// that the faults then are on the LUN. Some nodes may count by the networks alone.
+// RandomVoiceSchedule is RandomSchedule for a group with lun.mode: or, all of whose networks are silent half of the
+// time, so that faults of the LUN matter then. Some nodes may count only by the networks.
 func RandomVoiceSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x0f1ce))
 	cfg := DefaultConfig([]int{2, 3, 3, 4, 4, 5, 6}[rng.IntN(7)], seed)

@@ -10,14 +10,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// byLUN is a group in lun.mode: or.
+// byLUN is a group with lun.mode: or.
 func byLUN(nodes int, seed uint64) Config {
 	cfg := DefaultConfig(nodes, seed)
 	cfg.Mode = watchdog.LUNOr
 	return cfg
 }
 
-// allLive lets time pass in which every node has quorum and is fed without a gap.
+// allLive lets time pass and checks that every node has quorum and is fed without a gap.
 func (c *Cluster) allLive(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := c.Now() + d; c.Now() < end; {
@@ -38,7 +38,7 @@ func (c *Cluster) nothingHappened(t *testing.T) {
 	}
 }
 
-// Guard: N1. In mode or an outage of all networks takes the quorum from nobody while the LUN works.
+// Guard: N1. With lun.mode: or, an outage of all networks takes quorum from no node while the LUN works.
 func TestModeOrOutageOfAllNetworks(t *testing.T) {
 	for _, nodes := range []int{2, 3, 4, 5, 8, 10} {
 		for _, devices := range []int{1, 3} {
@@ -53,7 +53,7 @@ func TestModeOrOutageOfAllNetworks(t *testing.T) {
 				c.allLive(t, 5*time.Minute)
 				for i := range nodes {
 					if c.reason(i) != watchdog.ReasonLUNQuorum || len(c.Events(i)) != nodes-1 {
-						t.Fatalf("n%d has not called all others LEFT, or lives by something else:\n%s", i+1, c.Report())
+						t.Fatalf("n%d has not reported all others as LEFT, or lives for another reason:\n%s", i+1, c.Report())
 					}
 				}
 				c.Heal()
@@ -69,7 +69,7 @@ func TestModeOrOutageOfAllNetworks(t *testing.T) {
 	}
 }
 
-// Guards: N1 to N5. Whatever becomes of the networks, while the LUN works nobody loses quorum, nobody is called dead, and
+// Guards: N1 to N5. Whatever happens to the networks, while the LUN works no node loses quorum or is called dead, and
 // nothing is decided.
 func TestModeOrNetworksDoNotMatter(t *testing.T) {
 	seed := rand.Uint64()
@@ -107,7 +107,7 @@ func TestModeOrNetworksDoNotMatter(t *testing.T) {
 	}
 }
 
-// A node that is cut off and has the LUN lives on beside the others. They call it LEFT, and never dead.
+// A node that is cut off and has the LUN lives on beside the others. They report it as LEFT, and never call it dead.
 func TestModeOrOneNodeCutOff(t *testing.T) {
 	for _, groups := range [][][]int{{{0}, {1, 2, 3, 4}}, {{0}, {1, 2}}, {{0, 1}, {2, 3}}, {{0, 1}, {2, 3}, {4}}} {
 		nodes := 0
@@ -127,8 +127,8 @@ func TestModeOrOneNodeCutOff(t *testing.T) {
 	}
 }
 
-// Who loses the LUN in an outage of all networks gives way, and so does everybody when all lose it. When a network is back, they
-// are proven dead.
+// A node that loses the LUN in an outage of all networks gives way, and so do all nodes when all lose it. When a
+// network is back, their deaths are proven.
 func TestModeOrOutageWithoutLUN(t *testing.T) {
 	for _, lost := range [][]int{{4}, {3, 4}, {0, 1, 2, 3, 4}} {
 		c := started(t, byLUN(5, uint64(len(lost))))
@@ -151,7 +151,7 @@ func TestModeOrOutageWithoutLUN(t *testing.T) {
 	}
 }
 
-// An equal split of which one half loses the LUN is decided for the other one.
+// In an equal split in which one half loses the LUN, the other half wins.
 func TestModeOrHalfLosesTheLUN(t *testing.T) {
 	for seed := range uint64(10) {
 		c := started(t, byLUN(4, seed))
@@ -168,7 +168,7 @@ func TestModeOrHalfLosesTheLUN(t *testing.T) {
 	}
 }
 
-// A node that is dead is called dead: nothing of it is read on the LUN any more.
+// A dead node is called dead: nobody reads anything new from it on the LUN.
 func TestModeOrDeadNode(t *testing.T) {
 	c := started(t, byLUN(5, 1))
 	c.reset(c.nodes[4]) // power is lost
@@ -179,8 +179,8 @@ func TestModeOrDeadNode(t *testing.T) {
 	noViolations(t, c)
 }
 
-// Agents that do not count by the LUN, of another version or another mode, are not counted by it: those that do go on if
-// they are a majority, and else hold with the rest.
+// Agents of another version or with another mode do not count by the LUN, and are not counted by it. The agents that do
+// continue if they are a majority, and otherwise hold together with the rest.
 func TestModeOrAmongOthers(t *testing.T) {
 	for others, want := range map[int][]int{1: {1, 2, 3, 4}, 2: {2, 3, 4}, 3: {0, 1, 2, 3, 4}, 4: {0, 1, 2, 3, 4}} {
 		cfg := byLUN(5, uint64(others))
@@ -195,10 +195,11 @@ func TestModeOrAmongOthers(t *testing.T) {
 	}
 }
 
-// A LUN whose I/O takes up to a second, fails now and then and lands late or torn resets nobody.
+// A LUN whose I/O takes up to a second, sometimes fails, and lands late or torn resets no node.
 func TestModeOrWithASlowLUN(t *testing.T) {
 	for seed := range uint64(6) {
-		c := started(t, byLUN(5, seed+6)) // one seed in fifty resets a node, and 5 is one
+		// One seed in fifty resets a node, and 5 is one of these.
+		c := started(t, byLUN(5, seed+6))
 		for i := range 5 {
 			c.LUNFaults(i, &Faults{Slow: time.Second, Fail: 0.1, LateOf: 0.5, LateBy: time.Minute, TornOf: 0.3})
 		}
@@ -213,7 +214,8 @@ func TestModeOrWithASlowLUN(t *testing.T) {
 	}
 }
 
-// Guards: N1 to N6, M1. TestRandomSchedules in lun.mode: or, with all networks silent half of the time.
+// Guards: N1 to N6, M1. This test plays TestRandomSchedules with lun.mode: or, with all networks silent half of the
+// time.
 func TestRandomVoiceSchedules(t *testing.T) {
 	b := asked(t, 100, 30, 1)
 	resets, lived, proofs := 0, 0, map[watchdog.Proof]int{}
@@ -225,8 +227,8 @@ func TestRandomVoiceSchedules(t *testing.T) {
 	})
 	t.Logf("%d schedules from seed %d, 0 violations; %d resets, %d times a node began to live by the LUN, deaths published: %d proven by time, %d by another boot on the LUN, %d by sentence",
 		b.runs, b.base, resets, lived, proofs[watchdog.ProofTime], proofs[watchdog.ProofBoot], proofs[watchdog.ProofSentence])
-	// A proof of any kind will do: by time alone one batch of thirty in forty has none.
+	// A proof of any kind is enough: by time alone, one batch of thirty in forty has none.
 	if b.runs >= 30 && (lived == 0 || len(proofs) == 0) {
-		t.Error("nobody lived by the LUN, or nobody was proven dead: the schedules show nothing")
+		t.Error("nobody lived by the LUN, or no death was proven: the schedules prove nothing")
 	}
 }

@@ -26,24 +26,24 @@ import (
 //go:embed init.sh
 var initScript []byte
 
-// line is one of a machine's console.
+// line is one line of a machine's console.
 type line struct {
 	at   time.Time
 	text string
 }
 
-// machine is one boot of a kernel of its own. Its root is that of this host, which it cannot write.
+// machine is one boot of a separate kernel. Its root is the host's, which it cannot write.
 type machine struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the kernel has ended
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	lines []line
-	came  chan struct{} // closed and made again with every line
+	came  chan struct{} // closed and replaced at every line
 }
 
-// needs skips the test, or returns the library that the kernel is started with and the folder of its modules.
+// needs skips the test, or returns the library with which the kernel is started and the folder of its modules.
 func needs(t *testing.T, dir string) (preload, modules string) {
 	t.Helper()
 	if os.Getenv("FENCING_TEST_SOFTDOG") == "" {
@@ -65,7 +65,7 @@ func needs(t *testing.T, dir string) (preload, modules string) {
 	return preload, found[0]
 }
 
-// boot starts a machine that runs a script. What it finds in $NODE outlives it.
+// boot starts a machine that runs a script. The content of $NODE survives the machine.
 func boot(t *testing.T, dir, script string) *machine {
 	t.Helper()
 	preload, modules := needs(t, dir)
@@ -91,7 +91,7 @@ func boot(t *testing.T, dir, script string) *machine {
 	if err := m.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel's children are the processes of the machine: they are in its group, and must not outlive it.
+	// The kernel's children are the processes of the machine. They are in its process group, and must not outlive it.
 	end := func() { _ = unix.Kill(-m.cmd.Process.Pid, unix.SIGKILL) }
 	go func() {
 		defer close(m.done)
@@ -103,7 +103,7 @@ func boot(t *testing.T, dir, script string) *machine {
 			close(m.came)
 			m.came = make(chan struct{})
 			m.mu.Unlock()
-			if strings.Contains(text, "Kernel panic") { // this is its reset
+			if strings.Contains(text, "Kernel panic") { // this is the machine's reset
 				end()
 			}
 		}
@@ -134,12 +134,12 @@ func (m *machine) until(what string, limit time.Duration) line {
 		case <-m.done:
 			m.t.Fatalf("the machine has ended without %q", what)
 		case <-ctx.Done():
-			m.t.Fatalf("no %q in %v", what, limit)
+			m.t.Fatalf("there was no %q in %v", what, limit)
 		}
 	}
 }
 
-// says tells whether there was a line.
+// says reports whether there was a line.
 func (m *machine) says(what string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +162,7 @@ func emptyHistory(t *testing.T, dir string) {
 	}
 }
 
-// The machine is reset when fencectl said that it would be, and the next boot knows that it was a test.
+// The machine is reset when fencectl announced it, and the next boot knows that it was a test.
 func TestTheMachineIsReset(t *testing.T) {
 	dir := t.TempDir()
 	emptyHistory(t, dir)
@@ -181,12 +181,12 @@ $FENCECTL watchdog test --yes-reset-this-node --root $ROOT --device $DOG --timeo
 	} else {
 		t.Logf("reset %v after it was armed", took)
 	}
-	// What is on disk is how long the machine ran, and the next boot takes it for a reset in time.
+	// The file contains how long the machine ran, and the next boot counts that as a reset in time.
 	seen, err := trials.Read(filepath.Join(dir, "members-watchdog"))
 	if err != nil || len(seen) == 0 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	last := seen[len(seen)-1] // the one before is from before it was armed
+	last := seen[len(seen)-1] // the trial before it was recorded before the watchdog was armed
 	if r := last.Result(last.Boot + 1); r != calibration.Fired || last.Latest() > (seconds+5)*time.Second || last.Identity != "Software Watchdog" {
 		t.Errorf("result %d: %+v", r, last)
 	}
@@ -200,7 +200,8 @@ $FENCECTL watchdog test --yes-reset-this-node --if-untried --root $ROOT --device
 	after.until("script ended with 0", patience)
 }
 
-// Where it may not be tried nothing is opened, and what is called off is disarmed: the machine outlives the timeout.
+// If the watchdog may not be tried, it is not opened. If a test is called off, the watchdog is disarmed, and the
+// machine survives the timeout.
 func TestTheMachineIsNotReset(t *testing.T) {
 	dir := t.TempDir()
 	emptyHistory(t, dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
-// Stories about the agent and its machine.
+// The stories in this file are about the agent and its machine.
 
 func without(all []string, node string) (rest []string) {
 	for _, other := range all {
@@ -29,7 +29,7 @@ func (s *story) service(node, verb string) {
 
 const killAgent = "kill -9 $(pidof fencing-agent)"
 
-// agentRestarted: the unit starts a killed agent again, and that takes the watchdog over while it counts.
+// agentRestarted: the unit restarts a killed agent, and the new one takes over the watchdog while it counts down.
 func (s *story) agentRestarted() {
 	at := time.Now()
 	s.run("n4", killAgent)
@@ -37,7 +37,7 @@ func (s *story) agentRestarted() {
 	s.unharmed(s.nodes, at)
 }
 
-// agentKilled: nobody feeds a watchdog whose agent is gone.
+// agentKilled: nobody feeds the watchdog after the agent is gone.
 func (s *story) agentKilled() {
 	s.service("n4", "norestart")
 	at := time.Now()
@@ -47,7 +47,7 @@ func (s *story) agentKilled() {
 	s.alive(rest, at, s.reset([]string{"n4"}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// agentStopped: an agent that stands still feeds no more, and one that goes on later cannot undo that.
+// agentStopped: an agent that is stopped no longer feeds, and cannot undo that when it continues later.
 func (s *story) agentStopped() {
 	at := time.Now()
 	s.run("n2", "kill -STOP $(pidof fencing-agent)")
@@ -55,10 +55,10 @@ func (s *story) agentStopped() {
 	s.alive(without(s.nodes, "n2"), at, s.reset([]string{"n2"}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// pause is longer than the watchdog's timeout, and than all that the others wait for.
+// pause is longer than the watchdog's timeout, and longer than anything that the others wait for.
 const pause = 60 * time.Second
 
-// machinePaused: a machine that is stopped while time goes on must not be fed when it is resumed.
+// machinePaused: a machine that was paused while time went on must not be fed when it is resumed.
 func (s *story) machinePaused() {
 	if built.tsc == 0 {
 		s.t.Skip("on this processor an emulated machine has no clock that runs on while it is paused")
@@ -86,11 +86,11 @@ func (s *story) machinePaused() {
 	s.alive(rest, at, reset)
 }
 
-// shortPause is longer than evidence counts, and shorter than the watchdog counts down.
+// shortPause is longer than evidence counts, and shorter than the watchdog's countdown.
 const shortPause = 13 * time.Second
 
-// pausedAndCutOff: what permitted the feeds before the pause does not permit one after it. The watchdog alone would
-// let this node live on.
+// pausedAndCutOff: a permission from before the pause does not allow a feed after it. The watchdog alone would let this
+// node live on.
 func (s *story) pausedAndCutOff() {
 	if built.tsc == 0 {
 		s.t.Skip("on this processor an emulated machine has no clock that runs on while it is paused")
@@ -129,7 +129,8 @@ func (s *story) upgrade() {
 		}
 	}
 	s.unharmed(s.nodes, at)
-	for _, node := range s.nodes { // what the next scenario boots
+	// The next scenario boots this version.
+	for _, node := range s.nodes {
 		s.run(node, "ln -sfn first "+current)
 	}
 }
@@ -143,7 +144,7 @@ func runs(node, version string) observe.Condition {
 	}
 }
 
-// saidLeft finds a node that the agent reported LEFT, itself excepted.
+// saidLeft returns a line in which the agent reported another node as LEFT.
 func (s *story) saidLeft(node string, after time.Time) (text string, found bool) {
 	_, found = s.first(node, after, func(e machine.Event) bool {
 		d, ok := agentLine(e)
@@ -156,11 +157,12 @@ func (s *story) saidLeft(node string, after time.Time) (text string, found bool)
 	return text, found
 }
 
-// kernelPanic: a kernel that panics restarts the machine by itself, and the rest goes on.
+// kernelPanic: a kernel that panics restarts the machine by itself, and the others continue.
 func (s *story) kernelPanic() {
 	at := time.Now()
 	ctx := s.t.Context()
-	go func() { _, _ = s.machines["n1"].Run(ctx, "echo c > /proc/sysrq-trigger") }() // it never answers: the reset ends it
+	// This command never returns: the reset ends it.
+	go func() { _, _ = s.machines["n1"].Run(ctx, "echo c > /proc/sysrq-trigger") }()
 	s.eventually(at.Add(watchdogTimeout+patience), "reset after the panic", func() string {
 		if _, ok := s.resetAt("n1", at); !ok {
 			return "n1 was not reset"
@@ -172,7 +174,7 @@ func (s *story) kernelPanic() {
 	s.unharmed(without(s.nodes, "n1"), at)
 }
 
-// clockJumps: no decision reads the clock of the wall.
+// clockJumps: no decision reads the wall clock.
 func (s *story) clockJumps() {
 	for _, jump := range []int{3600, -7200} {
 		at := time.Now()
@@ -183,7 +185,7 @@ func (s *story) clockJumps() {
 	s.run("n2", fmt.Sprintf("date -u -s @%d", time.Now().Unix()))
 }
 
-// outOfMemory: the kernel ends the agent, which the unit's OOMScoreAdjust forbids and an operator may have undone.
+// outOfMemory: the kernel kills the agent. The unit's OOMScoreAdjust prevents that, but an operator may have undone it.
 func (s *story) outOfMemory() {
 	at := time.Now()
 	s.run("n3", "echo 1000 > /proc/$(pidof fencing-agent)/oom_score_adj && echo f > /proc/sysrq-trigger")

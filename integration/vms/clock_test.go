@@ -11,8 +11,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
-// moment is an event that carries the time of the guest's own clock. It arrives late by the time that two processors
-// in turn take for it, so its date is the guest's, shifted by the least difference that was seen in the same boot.
+// moment is an event that carries the time of the guest's own clock. It arrives late, because two processors handle it
+// in turn. It is therefore dated by the guest's clock, shifted by the smallest difference that was seen in the same
+// boot.
 type moment struct {
 	guest   float64 // seconds on a clock of the guest
 	arrived time.Time
@@ -62,8 +63,8 @@ func feedMoment(e machine.Event) (moment, bool) {
 	return moment{uptime, e.At}, err == nil
 }
 
-// countdown is what the node's kernel had to count down when it was reset: the timeout of the configuration, or the short one if
-// the agent had condemned its boot. softdog takes a timeout without a trace, so the agent's word has to do.
+// countdown returns what the node's kernel counted down before the reset: the configured timeout, or the short one if
+// the agent had condemned its boot. softdog leaves no trace of a new timeout, so this relies on the agent's log.
 func (s *story) countdown(node string, cut, reset time.Time) time.Duration {
 	if at, ok := s.decidedAt(node, cut, func(d decision) bool { return d.Reason == "condemned" }); ok && at.Before(reset) {
 		return sentenceTimeout
@@ -71,7 +72,7 @@ func (s *story) countdown(node string, cut, reset time.Time) time.Duration {
 	return watchdogTimeout
 }
 
-// decision is what is read of a line of the agent's log.
+// decision is what a line of the agent's log contains.
 type decision struct {
 	Time        time.Time
 	Msg, Action string
@@ -89,7 +90,7 @@ func agentLine(e machine.Event) (d decision, ok bool) {
 	return d, true
 }
 
-// feeds are the times at which the node's kernel restarted the countdown of its watchdog.
+// feeds returns the times at which the node's kernel restarted the countdown of its watchdog.
 func (s *story) feeds(node string, from, to time.Time) (out []time.Time) {
 	events, _ := s.machines[node].Events()
 	for _, boot := range boots(events) {
@@ -108,12 +109,12 @@ func (s *story) feeds(node string, from, to time.Time) (out []time.Time) {
 	return out
 }
 
-// decidedAt is when the agent of the node first logged such a decision after a moment.
+// decidedAt returns when the agent of the node first logged such a decision after a moment.
 func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
 	return s.saidAt(node, after, func(d decision) bool { return d.Msg == "verdict changed" && is(d) })
 }
 
-// saidAt is when the agent of the node first logged such a line after a moment.
+// saidAt returns when the agent of the node first logged such a line after a moment.
 func (s *story) saidAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
 	for _, l := range s.lines(node, after) {
 		if is(l.decision) {
@@ -123,13 +124,13 @@ func (s *story) saidAt(node string, after time.Time, is func(decision) bool) (ti
 	return time.Time{}, false
 }
 
-// line is one of the agent's log, and when it was written.
+// line is a line of the agent's log with the time at which it was written.
 type line struct {
 	decision
 	at time.Time
 }
 
-// lines is what the agent of the node has logged after a moment.
+// lines returns what the agent of the node has logged after a moment.
 func (s *story) lines(node string, after time.Time) (out []line) {
 	events, _ := s.machines[node].Events()
 	for _, boot := range boots(events) {

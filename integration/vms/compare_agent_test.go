@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// agentByDefault has nothing but the default profile. Active is a node that was not reset; the others have been told
-// when they know that it is dead.
+// agentByDefault uses only the default profile. A node counts as active if it was not reset; the others have been told
+// when they know that the losers are dead.
 var agentByDefault = &contender{
 	name:   "fencing-agent, timing default",
 	faults: withCuts(silent, networksCut, halfCutOff),
@@ -21,7 +21,7 @@ var agentByDefault = &contender{
 	told:   agentsTold,
 }
 
-// knownDead waits until one half was reset and the other knows that it is dead.
+// knownDead waits until one half was reset and the other half knows that it is dead.
 func knownDead(s *story, at time.Time) []outcome {
 	s.eventually(at.Add(endLimit), "somebody is reset", func() string {
 		for _, node := range nodes {
@@ -49,8 +49,9 @@ func knownDead(s *story, at time.Time) []outcome {
 	return []outcome{{reset: reset, idle: reset, active: max(reset, told)}}
 }
 
-// calledDead holds when all observers know that these incarnations of the nodes have ended: by time, which makes them
-// FENCED, or by their next boot. A node that was reset before has an older death, by which nothing is known of this one.
+// calledDead holds when all observers know that these incarnations of the nodes have ended, either by time, which makes
+// them FENCED, or by their next boot. For a node that was reset earlier, the observers may still report the older
+// death, which does not count.
 func calledDead(observers, of []string, boots map[string]string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, o := range observers {

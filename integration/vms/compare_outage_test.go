@@ -8,39 +8,40 @@ import (
 	"time"
 )
 
-// silent is an outage of all networks between the nodes. The one to the LUN is another network and stays.
+// silent is an outage of all networks between the nodes. The network to the LUN is separate and keeps working.
 var silent = fault{name: "all networks silent", silent: true}
 
 const (
 	silentFor = 60 * time.Second
-	// afterHeal is how long after the return of all a reset would still be seen: some systems strike at the heal.
+	// afterHeal is the time after the return of all nodes during which a reset would still be seen: some systems strike
+	// after the heal.
 	afterHeal = 30 * time.Second
 )
 
-// voice is how a contender says of a node that it has no quorum any more, that it has one again, and that it has all
-// others again. What does not depend on networks has no quorum to tell of.
+// voice contains the signs by which a node of a contender reports that it has lost quorum, that it has regained it, and
+// that it sees all others again. A contender that does not depend on networks has no quorum to report.
 type voice struct{ idle, quorum, back sign }
 
-// sign finds when a node first said something after a moment.
+// sign finds when a node first reported something after a moment.
 type sign func(s *story, node string, after time.Time) (time.Time, bool)
 
 func saying(text string) sign {
 	return func(s *story, node string, after time.Time) (time.Time, bool) { return s.said(node, after, text) }
 }
 
-// on is what the sign says of a story.
+// on applies the sign to a story.
 func (is sign) on(s *story) when {
 	return func(node string, after time.Time) (time.Time, bool) { return is(s, node, after) }
 }
 
-// corosyncVoice is that of votequorum, in a group of four.
+// corosyncVoice is the voice of votequorum in a group of four.
 var corosyncVoice = voice{
 	idle:   saying("This node is within the non-primary component"),
 	quorum: saying("This node is within the primary component"),
 	back:   saying("[QUORUM] Members[4]: 1 2 3 4"),
 }
 
-// agentVoice is the agent's: it has all others again when it has said JOIN of each.
+// agentVoice is the agent's voice: the agent sees all others again when it has reported JOIN for each of them.
 var agentVoice = voice{
 	idle: func(s *story, node string, after time.Time) (time.Time, bool) {
 		return s.decidedAt(node, after, func(d decision) bool { return !d.Quorum })
@@ -59,16 +60,16 @@ var agentVoice = voice{
 	},
 }
 
-// silence is how one outage ended.
+// silence is the result of one outage.
 type silence struct {
-	reset, idle int           // nodes
-	first       time.Duration // until the first was reset
-	lost        time.Duration // until the last was idle
-	idleFor     time.Duration // of the node that was idle for longest
-	back        time.Duration // after the heal, until the last had all others again
+	reset, idle int           // the number of nodes
+	first       time.Duration // until the first node was reset
+	lost        time.Duration // until the last node was idle
+	idleFor     time.Duration // the longest time for which a node was idle
+	back        time.Duration // from the heal until the last node saw all others again
 }
 
-// sitOut lets all networks be silent for a while, heals them, and waits until everybody is back.
+// sitOut silences all networks for a while, heals them, and waits until all nodes are back.
 func (c *contender) sitOut(s *story, at time.Time) silence {
 	s.t.Helper()
 	s.until(at.Add(silentFor))
@@ -112,7 +113,7 @@ func (c *contender) sitOut(s *story, at time.Time) silence {
 	return o
 }
 
-// backFromReset waits for those that boot again: what they said before their reset is no return.
+// backFromReset waits for the nodes that boot again: what they reported before their reset is no sign of their return.
 func (c *contender) backFromReset(s *story, at, healed time.Time) time.Duration {
 	since := healed
 	for _, node := range nodes {
@@ -134,7 +135,7 @@ const (
 	silenceEnd   = "<!-- end of outage -->\n"
 )
 
-// silences is what was measured of each contender, in order.
+// silences contains the measurements of each contender, in order.
 type silences struct{ rows []*silenceRow }
 
 type silenceRow struct {
@@ -162,7 +163,7 @@ func (r *silenceRow) String() string {
 	return fmt.Sprintf("| %s | %d | %s | %s | %s | %s | %s | %s |\n", r.system, len(r.runs), counts(reset), spread(first), counts(idle), spread(lost), spread(idleFor), spread(back))
 }
 
-// counts is one number, or least, median and greatest.
+// counts prints one number, or the least, the median and the greatest.
 func counts(all []int) string {
 	slices.Sort(all)
 	least, middle, most := all[0], all[len(all)/2], all[len(all)-1]
@@ -172,7 +173,7 @@ func counts(all []int) string {
 	return fmt.Sprintf("%d / %d / %d", least, middle, most)
 }
 
-// merge puts what was measured into a table: the rows of contenders that were not measured stay.
+// merge puts the measurements into a table. The rows of contenders that were not measured stay.
 func (r *silences) merge(old string) string {
 	now := map[string]string{}
 	for _, row := range r.rows {
@@ -181,7 +182,8 @@ func (r *silences) merge(old string) string {
 	return mergeRows(silenceHead, old, now)
 }
 
-// mergeRows is a table with a row for each contender: that of now, by the contender's name, or the one of the old table.
+// mergeRows returns a table with a row for each contender: the new one, by the contender's name, or otherwise the row
+// of the old table.
 func mergeRows(head, old string, now map[string]string) string {
 	var b strings.Builder
 	b.WriteString(head)

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
 )
 
-// pacemaker is Pacemaker as it is by default, with sbd for its fencing and one program to run on each node. Idle is a
-// node on which that was stopped, which is what Pacemaker does without quorum.
+// pacemaker is Pacemaker with its defaults, with sbd for fencing and one program that it runs on each node. A node is
+// idle when that program was stopped, which is what Pacemaker does without quorum.
 var pacemaker = &contender{
 	name: "Pacemaker", beside: "sbd",
 	packages: []string{"pacemaker", "pacemaker-common", "pacemaker-cli-utils", "corosync", "sbd"},
@@ -67,7 +67,7 @@ func pacemakerCrew(c *contender) (crew, error) {
 	return members, err
 }
 
-// pacemakerResources is how Pacemaker begins: nothing but a fence device and a program on each node.
+// pacemakerResources is Pacemaker's first configuration: only a fence device, and a program on each node.
 const pacemakerResources = `<cib crm_feature_set="3.1.0" validate-with="pacemaker-3.9" admin_epoch="1" epoch="1" num_updates="0">
   <configuration>
     <crm_config/>
@@ -95,7 +95,7 @@ until sbd -v -d /dev/sda -w /dev/watchdog -n $NODE_NAME watch; do sleep 2; done
 exec pacemakerd
 `
 
-// workAgent is the program, which does nothing but say so.
+// workAgent is the resource agent of that program, which does nothing but log that it runs.
 const workAgent = `#!/bin/sh
 case $1 in
 start) touch /run/work; echo "work started" > /dev/console ;;
@@ -108,7 +108,7 @@ meta-data) echo '<?xml version="1.0"?>
 esac
 `
 
-// fenceAgent does what Debian's does, which wants Python: sbd returns when the message counts as delivered.
+// fenceAgent does the same as Debian's agent, which needs Python: sbd returns when the message counts as delivered.
 const fenceAgent = `#!/bin/sh
 ` + peerShell + `while read -r line; do
   case "$line" in

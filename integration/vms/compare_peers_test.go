@@ -12,7 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
 )
 
-// corosync arbitrates by the lowest node id, and resets nobody: active is who has quorum.
+// corosync decides a tie for the half with the lowest node id, and resets nobody: a node counts as active if it has
+// quorum.
 var corosync = &contender{
 	name: "corosync", packages: []string{"corosync"}, programs: []string{"corosync", "corosync-quorumtool"},
 	faults: []fault{silent, networksCut},
@@ -30,7 +31,7 @@ var corosync = &contender{
 	},
 }
 
-// keptQuorum fails if one of the first half lost its quorum.
+// keptQuorum fails if a node of the first half has lost its quorum.
 func (s *story) keptQuorum(at time.Time) {
 	s.t.Helper()
 	for _, node := range first {
@@ -40,7 +41,7 @@ func (s *story) keptQuorum(at time.Time) {
 	}
 }
 
-// sharedMemory mounts what corosync and wdmd keep their state in.
+// sharedMemory mounts the file system in which corosync and wdmd keep their state.
 const sharedMemory = "mkdir -p /dev/shm /var/lib/corosync && mount -t tmpfs tmpfs /dev/shm\n"
 
 func corosyncFiles(int) map[string]string {
@@ -71,8 +72,9 @@ func quorate(s *story) {
 	s.settled("four nodes have quorum", "corosync-quorumtool -s > /tmp/quorum; grep -q 'Total votes: *4' /tmp/quorum && grep -q 'Quorate: *Yes' /tmp/quorum", nodes...)
 }
 
-// sbd is driven by corosync's votequorum and a loop in place of Pacemaker: the node with the lowest id of a quorate
-// half writes a reset into the slot of each node that left. Active is the half whose messages count as delivered.
+// sbd is driven by corosync's votequorum and by a loop that replaces Pacemaker: the node with the lowest id of a
+// quorate half writes a reset into the slot of each node that left. The half whose messages count as delivered is
+// active.
 var sbd = &contender{
 	name: "sbd", packages: []string{"sbd", "corosync"}, programs: []string{"sbd", "corosync", "corosync-quorumtool"},
 	faults: []fault{silent, networksCut, halfCutOff},
@@ -96,7 +98,7 @@ var sbd = &contender{
 	},
 }
 
-// To find a slot for itself takes a node longer here than its watchdog timeout, whereupon sbd gives up: it is started again.
+// Here a node needs more time than its watchdog timeout to find its slot. sbd then gives up and is started again.
 const sbdScript = awaitDisk + `busybox syslogd -n -O - &
 until [ -S /dev/log ] && sbd -d /dev/sda dump > /dev/null 2>&1; do sleep 1; done
 export SBD_SYNC_RESOURCE_STARTUP=no
@@ -118,8 +120,8 @@ corosync -f 2>&1 | while read -r line; do
 done
 `
 
-// sanlock knows nothing of networks: what counts is who renews on the LUN. Active is the program that holds a lease. The
-// one on n3 gets errors from its storage and can be ended, the one on n4 hangs.
+// sanlock does not use the networks: what counts is which node renews its lease on the LUN. The program that holds a
+// lease is active. The program on n3 gets errors from its storage and can be ended; the one on n4 hangs.
 var sanlock = &contender{
 	name: "sanlock", packages: []string{"sanlock"}, programs: []string{"sanlock", "wdmd"},
 	faults: []fault{silent, halfCutOff},
@@ -152,7 +154,8 @@ var sanlock = &contender{
 	end: takenOver,
 }
 
-// holdShell succeeds when this node has its lease, with which the program begins, and asks for it if nothing else does.
+// holdShell succeeds when this node has its lease, which is when the program starts, and requests the lease if no
+// request is running.
 const holdShell = `pidof holder > /dev/null && exit
 [ -e /tmp/asked ] || (touch /tmp/asked; sanlock client command -r %s -c /disk/bin/holder /dev/sda; rm /tmp/asked; echo holder ended) < /dev/null > /dev/console 2>&1 &
 sleep 1; exit 1
@@ -166,7 +169,7 @@ until sanlock client add_lockspace -s LAB:$NODE_ID:/dev/sda:0; do sleep 1; done
 wait
 `
 
-// resource is the lease of a node: the lockspace has the first megabyte of the LUN.
+// resource is the lease of a node. The first megabyte of the LUN belongs to the lockspace.
 func resource(node string) string {
 	return fmt.Sprintf("LAB:%s:/dev/sda:%d", node, (1+strings.Index("n1n2n3n4", node)/2)<<20)
 }
@@ -180,7 +183,8 @@ func takenOver(s *story, at time.Time) []outcome {
 		wg.Go(func() {
 			ctx, cancel := context.WithDeadline(s.t.Context(), at.Add(endLimit))
 			defer cancel()
-			// Its exit code says nothing of the lease.
+			// Its exit code does not depend on the lease.
+
 			script := peerShell + "rm -f /tmp/taken; until [ -e /tmp/taken ]; do sanlock client command -r " + resource(loser) + " -c /bin/touch /tmp/taken; sleep 1; done"
 			if out, err := s.machines[first[i]].Run(ctx, script); err != nil {
 				s.t.Errorf("%v: %s", err, out)

@@ -19,35 +19,34 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
-// contender is a system that is compared. It runs on the machines of the scenarios, and what it does is taken from
-// what the hypervisor saw and from what it says.
+// contender is a system that is compared. It runs on the machines of the scenarios. Its behaviour is judged by what the
+// hypervisor saw and by what the system logs.
 type contender struct {
 	name     string
-	beside   string   // a package whose version is named, too; may be empty
-	packages []string // of Debian; the first is its version
-	programs []string // of the packages
+	beside   string   // a second package whose version is reported; may be empty
+	packages []string // packages of Debian; the version of the first is reported
+	programs []string // programs of these packages
 	crew     func(c *contender) (crew, error)
 	faults   []fault
-	prepare  func(s *story)                         // when the machines have booted; may be nil
+	prepare  func(s *story)                         // called when the machines have booted; may be nil
 	ready    func(s *story)                         // returns when all is well
-	end      func(s *story, at time.Time) []outcome // waits until the fault of that moment is dealt with
-	voice    voice                                  // in an outage of all networks
+	end      func(s *story, at time.Time) []outcome // waits until the fault of that moment has been dealt with
+	voice    voice                                  // how it reports an outage of all networks
 	// told waits until the others may act in place of a node, and returns how long after the fault that was.
 	told func(s *story, victim string, at time.Time) time.Duration
 
-	tree string // of the packages
+	tree string // folder of the unpacked packages
 }
 
-// fault is what happens to a group of four.
+// fault is what happens to a group of four nodes.
 type fault struct {
 	name     string
-	networks bool // both are cut between the halves
+	networks bool // both networks are cut between the halves
 	lun      bool // the second half loses the LUN
-	silent   bool // or no two nodes reach each other
+	silent   bool // no two nodes reach each other
 
-	cut   time.Duration // or one node is cut off from the others for so long
-	stops bool          // or one machine stops
-	panic bool          // or the kernel of one machine panics
+	cut   time.Duration // one node is cut off from the others for this time
+	stops bool          // one machine stops
 }
 
 var (
@@ -55,20 +54,21 @@ var (
 	halfCutOff  = fault{name: "networks cut 2 \\| 2, n3 and n4 without LUN", networks: true, lun: true}
 )
 
-// first and second are the halves.
+// first and second are the two halves of the group.
 var first, second = nodes[:2], nodes[2:]
 
-// outcome is how a fault ended: when the last of the losers was reset (0: none was), when none of them was active any
-// more, and when the others had been told, too. What active means is of the contender.
+// outcome is the result of a fault, as times after it: when the last of the losers was reset (0: none was), when none
+// of them was active any more, and when the others had been told, too. Each contender defines what active means.
 type outcome struct {
-	of                  string // what of the contender it is about; "" for all
+	of                  string // the part of the contender that it describes; "" for all of it
 	reset, idle, active time.Duration
 }
 
 const (
-	// endLimit bounds the wait for the end of a fault: twice what the slowest contender takes by its own arithmetic.
+	// endLimit bounds the wait for the end of a fault: twice the time that the slowest contender needs by its own
+	// arithmetic.
 	endLimit = 5 * time.Minute
-	// compareRuns is how often each fault is repeated.
+	// compareRuns is the number of runs of each fault.
 	compareRuns   = 3
 	peerMegabytes = 512
 )
@@ -77,7 +77,7 @@ var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault,
 
 var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 
-// TestComparison goes through the same faults with other systems, and with the agent as it is by default.
+// TestComparison causes the same faults with other systems, and with the agent and its defaults.
 func TestComparison(t *testing.T) {
 	need(t)
 	table := &measured{path: os.Getenv(compareEnv)}
@@ -98,7 +98,7 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// measured is all tables, and the file that has them.
+// measured contains all tables, and the path of the file for them.
 type measured struct {
 	path     string
 	ends     comparison
@@ -134,7 +134,8 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 		for _, f := range faults {
 			c.ready(s)
 			c.suffer(s, system, f, nodes[run%len(nodes)], table)
-			if err := table.write(); err != nil { // now, so that a run that is broken off is not lost
+			// The table is written after each run, so that a run that is aborted does not lose it.
+			if err := table.write(); err != nil {
 				t.Error(err)
 			}
 			s.heal()
@@ -142,9 +143,9 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	}
 }
 
-// suffer is one fault and how it ends. A fault of one node is one of the victim.
+// suffer causes one fault and measures its result. A fault of one node hits the victim.
 func (c *contender) suffer(s *story, system string, f fault, victim string, table *measured) {
-	if f.cut > 0 || f.stops || f.panic {
+	if f.cut > 0 || f.stops {
 		o := c.blink(s, f, victim)
 		s.logf("%s, %s of %s: %s", system, f.name, victim, o)
 		table.singles.add(c.name, system, o)
@@ -163,7 +164,7 @@ func (c *contender) suffer(s *story, system string, f fault, victim string, tabl
 	}
 }
 
-// fetch gets the packages, and returns what the contender is called in the table.
+// fetch gets the packages, and returns the contender's name in the table.
 func (c *contender) fetch(ctx context.Context, progress func(string, ...any)) (system string, err error) {
 	if len(c.packages) == 0 {
 		return c.name, nil
@@ -184,7 +185,7 @@ func (c *contender) fetch(ctx context.Context, progress func(string, ...any)) (s
 	return fmt.Sprintf("%s %s, %s %s", c.name, version, c.beside, other), err
 }
 
-// inflict makes a fault happen between two packets.
+// inflict causes a fault between two packets.
 func (s *story) inflict(f fault) time.Time {
 	hops := between(networks, first, second)
 	if f.lun {
@@ -198,7 +199,7 @@ func (s *story) inflict(f fault) time.Time {
 	return at
 }
 
-// peerCrew runs a script on each node, with the programs of a contender and what the files say.
+// peerCrew runs a script on each node, with the programs of a contender and the given files.
 func peerCrew(c *contender, script string, files func(i int) map[string]string) (crew, error) {
 	return crew{
 		megabytes: peerMegabytes,
@@ -219,13 +220,13 @@ func peerCrew(c *contender, script string, files func(i int) map[string]string) 
 
 const (
 	peerScript = "/etc/peer.sh"
-	// peerShell begins every script that calls programs of a contender.
+	// peerShell is the beginning of every script that calls programs of a contender.
 	peerShell = "export PATH=" + control.DiskMount + "/bin:$PATH LD_LIBRARY_PATH=" + control.DiskMount + "/lib\n"
 	// awaitDisk lets a script wait for the LUN.
 	awaitDisk = "until [ -b /dev/sda ]; do sleep 1; done\n"
 )
 
-// peer runs a script with the programs of the contender on a node.
+// peer runs a script on a node, with the programs of the contender.
 func (s *story) peer(node, script string) string {
 	s.t.Helper()
 	return s.run(node, peerShell+script)
@@ -248,27 +249,27 @@ func (s *story) settled(what, script string, of ...string) {
 	s.logf("%s", what)
 }
 
-// hasDisk waits until the LUN is there.
+// hasDisk waits until a node has the LUN.
 func (s *story) hasDisk(node string) {
 	s.t.Helper()
 	s.settled(node+" has the LUN", "[ -b /dev/sda ]", node)
 }
 
-// said is when a node first wrote a line with the text after a moment.
+// said returns when a node first wrote a line with the text after a moment.
 func (s *story) said(node string, after time.Time, text string) (time.Time, bool) {
 	return s.first(node, after, func(e machine.Event) bool {
 		return (e.Kind == control.Log || e.Kind == machine.Console) && strings.Contains(e.Text, text)
 	})
 }
 
-// when finds a moment after another, such as that of a reset.
+// when finds the moment of something that happened to a node after another moment, such as its reset.
 type when func(node string, after time.Time) (time.Time, bool)
 
 func (s *story) says(text string) when {
 	return func(node string, after time.Time) (time.Time, bool) { return s.said(node, after, text) }
 }
 
-// all waits until something has happened on all the nodes, and returns how long after the fault that was.
+// all waits until something has happened on all the nodes, and returns the time from the fault until then.
 func (s *story) all(of []string, at time.Time, what string, happened when) (took time.Duration) {
 	s.t.Helper()
 	s.eventually(at.Add(endLimit), what, func() string {
@@ -295,7 +296,7 @@ func (s *story) spared(of []string, at time.Time) {
 	}
 }
 
-// compareEnv names the Markdown file whose table of the comparison is brought up to date.
+// compareEnv names the variable with the path of the Markdown file whose table of the comparison is updated.
 const compareEnv = "FENCING_VMS_COMPARE"
 
 const (
@@ -304,10 +305,10 @@ const (
 	compareEnd   = "<!-- end of comparison -->\n"
 )
 
-// comparison is what was measured.
+// comparison contains the measurements.
 type comparison struct{ cells []*cell }
 
-// cell is one system, one fault.
+// cell is the result of one system for one fault.
 type cell struct {
 	contender, system, fault string
 	outcomes                 []outcome
@@ -334,7 +335,7 @@ func (c *cell) String() string {
 	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s |", c.system, c.fault, len(c.outcomes), spread(resets), spread(idle), spread(active))
 }
 
-// merge puts what was measured into a table: the rows of contenders and faults that were not measured stay.
+// merge puts the measurements into a table. The rows of contenders and faults that were not measured stay.
 func (c *comparison) merge(old string) string {
 	var b strings.Builder
 	b.WriteString(compareHead)

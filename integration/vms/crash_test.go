@@ -28,19 +28,20 @@ import (
 const (
 	crashMegabytes = 512
 	crashReserved  = "crashkernel=192M"
-	// dumpLasts is how long the crash kernel runs after its first message: a stand-in for the writing of a dump.
+	// dumpLasts is the time for which the crash kernel runs after its first message. It stands for the writing of a
+	// dump.
 	dumpLasts = 45 * time.Second
 	crashPort = 7410
-	// crashWord begins what the crash kernel says on the console.
+	// crashWord is the beginning of the crash kernel's lines on the console.
 	crashWord = "lab: "
 )
 
-// crashPackages have kexec, which loads a crash kernel, vmcore-dmesg, which reads the log of the kernel that panicked, and
-// fence_kdump_send.
+// crashPackages contain kexec, which loads a crash kernel, vmcore-dmesg, which reads the log of the kernel that
+// panicked, and fence_kdump_send.
 var crashPackages = []string{"kexec-tools", "fence-agents"}
 
-// crashScript is all that a crash kernel of the lab does: it says from the dump which boot has panicked, and sends by the
-// words of docs/power.md.
+// crashScript is all that a crash kernel of the lab does: it reads from the dump which boot has panicked and prints it,
+// and it sends with the command line of docs/power.md.
 var crashScript = fmt.Sprintf(`/sbin/vmcore-dmesg /proc/vmcore | grep -o '%[1]sboot .*'
 /usr/libexec/fence-agents/fence_kdump_send -p %[2]d -f auto -c 0 -i 10 %[3]s &
 echo '%[1]ssends'
@@ -48,7 +49,8 @@ sleep %.0[4]f
 echo b > /proc/sysrq-trigger
 `, crashWord, crashPort, address(1, 200), dumpLasts.Seconds())
 
-// loadScript is what the service for kdump does while a machine boots. The kernel keeps its log, and so does the dump.
+// loadScript does what the kdump service does while a machine boots. The kernel keeps its log in memory, and so the
+// dump contains it.
 var loadScript = fmt.Sprintf(`set -e
 line=$(sed 's/crashkernel=[^ ]*//' /proc/cmdline)
 /sbin/kexec -p /boot/vmlinuz --initrd=/boot/initrd --command-line="$line irqpoll nr_cpus=1 reset_devices"
@@ -56,8 +58,9 @@ test "$(cat /sys/kernel/kexec_crash_loaded)" = 1
 echo "%sboot $(cat /proc/sys/kernel/random/boot_id)" > /dev/kmsg
 `, crashWord)
 
-// TestCrashKernel has one machine panic, whose crash kernel runs Debian's fence_kdump_send, and resets another at the same
-// moment. fencing-controller's listener and the rest of its part for devices run in this process, a host of their network.
+// TestCrashKernel makes one machine panic, whose crash kernel runs Debian's fence_kdump_send, and resets another at the
+// same moment. The listener of fencing-controller, and the rest of its part for devices, run in this process, which is
+// a host on their network.
 func TestCrashKernel(t *testing.T) {
 	need(t)
 	s := &story{t: t, name: "crash kernel", began: time.Now(), stalls: observe.NewStalls()}
@@ -79,7 +82,7 @@ func TestCrashKernel(t *testing.T) {
 	s.crashes()
 }
 
-// bootToCrash starts machines that have a crash kernel, and an initial file system for it.
+// bootToCrash starts machines that have a crash kernel and an initial file system for it.
 func bootToCrash(ctx context.Context, l *lab, tree string) error {
 	var machines, crashed []image.Machine
 	for i, name := range l.nodes {
@@ -112,7 +115,7 @@ func bootToCrash(ctx context.Context, l *lab, tree string) error {
 	return nil
 }
 
-// crashes is the story.
+// crashes is the story of TestCrashKernel.
 func (s *story) crashes() {
 	const victim, other = "n1", "n2"
 	mac, err := net.ParseMAC("52:54:00:00:01:c8")
@@ -154,7 +157,8 @@ func (s *story) crashes() {
 	})
 	c.wg.Go(func() { _ = c.runner.Start(ctx) }) // it returns nil
 	died, unhurt := c.ready(victim), c.ready(other)
-	c.pause(other, true) // or its kubelet would be back too soon for two messages
+	// Otherwise its kubelet would be back before two messages have come.
+	c.pause(other, true)
 	panicked := s.trigger(victim, "c")
 	reset := s.trigger(other, "b")
 	s.logf("%s panics, %s is reset", victim, other)
@@ -164,7 +168,7 @@ func (s *story) crashes() {
 	s.backFromDump(c, hears, panicked, died)
 }
 
-// trigger writes a letter to the kernel's trigger; the machine does not answer any more.
+// trigger writes a letter to the kernel's sysrq-trigger. The machine does not answer after that.
 func (s *story) trigger(node, letter string) time.Time {
 	at := time.Now()
 	go func() {
@@ -175,7 +179,7 @@ func (s *story) trigger(node, letter string) time.Time {
 	return at
 }
 
-// fence is the NodeFence of a node; nil: there is none.
+// fence returns the NodeFence of a node, or nil if there is none.
 func (c *cluster) fence(node string) *fencing.NodeFence {
 	f := &fencing.NodeFence{}
 	if c.api.Get(context.Background(), types.NamespacedName{Name: fencing.NameOf(node)}, f) != nil {
@@ -184,7 +188,7 @@ func (c *cluster) fence(node string) *fencing.NodeFence {
 	return f
 }
 
-// afterPanic waits for the proof, and looks for whom it is.
+// afterPanic waits for the proof, and checks which boot it names.
 func (s *story) afterPanic(c *cluster, hears *ear, at time.Time, died string) {
 	s.t.Helper()
 	source := netip.MustParseAddr(address(1, 1))
@@ -215,7 +219,8 @@ func (s *story) afterPanic(c *cluster, hears *ear, at time.Time, died string) {
 		}
 		return when.Sub(at)
 	}
-	says(crashWord + "boot " + died) // read from the memory of the kernel that panicked
+	// The crash kernel has read this from the memory of the kernel that panicked.
+	says(crashWord + "boot " + died)
 	messages := hears.from(source)
 	s.logf("panic: %.1f s; the crash kernel sends: %.1f s; messages: %s; the Node is not Ready: %.1f s; the proof: %.1f s", says("Kernel panic").Seconds(),
 		says(crashWord+"sends").Seconds(), since(at, messages), c.changed("n1").Sub(at).Seconds(), proven.At.Sub(at).Seconds())
@@ -229,7 +234,8 @@ func since(at time.Time, times []time.Time) string {
 	return strings.Join(out, ", ") + " s"
 }
 
-// nothingElse fails for a proof of any boot of a node but the one that died, and for power that is cut while it dumps.
+// nothingElse fails if the end of any boot of the node is proven except the one that died, or if the node's power is
+// cut while it dumps.
 func (s *story) nothingElse(c *cluster, node, died string) {
 	s.t.Helper()
 	if cuts := c.cuts(); len(cuts) > 0 {
@@ -242,7 +248,7 @@ func (s *story) nothingElse(c *cluster, node, died string) {
 	}
 }
 
-// afterReset looks for what the listener made of a machine that was merely reset, and is not Ready.
+// afterReset checks what the listener concludes about a machine that was only reset, and is not Ready.
 func (s *story) afterReset(c *cluster, hears *ear, at time.Time, unhurt string) {
 	s.t.Helper()
 	if _, ok := s.resetAt("n2", at); !ok || len(s.bootsOf("n2")) != 2 {
@@ -264,7 +270,8 @@ func (s *story) afterReset(c *cluster, hears *ear, at time.Time, unhurt string) 
 	s.logf("n2, which was reset: no message, no NodeFence; its Node is Ready with another boot")
 }
 
-// backFromDump waits until the dump is over and the machine has booted, and looks at what is said of that boot.
+// backFromDump waits until the dump is over and the machine has booted, and checks what is reported about the boot that
+// died.
 func (s *story) backFromDump(c *cluster, hears *ear, at time.Time, died string) {
 	s.t.Helper()
 	s.eventually(at.Add(dumpLasts+upLimit), "n1 is Ready again", func() string {
@@ -278,7 +285,7 @@ func (s *story) backFromDump(c *cluster, hears *ear, at time.Time, died string) 
 	})
 	end, _ := s.resetAt("n1", at)
 	back := time.Now()
-	s.poll(back.Add(15*time.Second), func() string { // two messages' time
+	s.poll(back.Add(15*time.Second), func() string { // the time of two messages
 		s.nothingElse(c, "n1", died)
 		return "it goes on"
 	})

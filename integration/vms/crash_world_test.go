@@ -26,15 +26,17 @@ import (
 )
 
 const (
-	// kubeletEvery is how often a machine is asked which boot it is, and notReadyAfter when its Node stops being Ready.
+	// kubeletEvery is the interval at which a machine is asked for its boot. Its Node stops being Ready after
+	// notReadyAfter.
 	kubeletEvery  = time.Second
 	notReadyAfter = 10 * time.Second
-	// bystanders are Nodes without machines: two of two that are not Ready would be a storm, of which nobody is fenced.
+	// bystanders are Nodes without machines. If two of two Nodes were not Ready, that would be a storm, in which no
+	// node is fenced.
 	bystanders = 6
 )
 
-// cluster is what fencing-controller's part for devices needs around it: an API server in memory, and Nodes that show
-// what the machines' kernels say. Its goroutines end with the context.
+// cluster is what fencing-controller's part for devices needs around it: an API server in memory, and Nodes that
+// contain what the machines' kernels report. Its goroutines end with the context.
 type cluster struct {
 	t      *testing.T
 	api    client.Client
@@ -43,14 +45,14 @@ type cluster struct {
 
 	mu     sync.Mutex
 	paused map[string]bool      // guarded by mu; nodes whose kubelets do not run
-	turned map[string]time.Time // guarded by mu; when a Node stopped being Ready, or began to be it
+	turned map[string]time.Time // guarded by mu; when each Node last began or stopped being Ready
 }
 
 // Eventf drops Events.
 func (c *cluster) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// newCluster makes the controller's part, with what it hears of crash kernels. The Runner is to be started when all Nodes
-// are Ready: before that it sees a storm.
+// newCluster creates the controller's part for devices, with its listener for crash kernels. Start the Runner only when
+// all Nodes are Ready: before that it sees a storm.
 func newCluster(ctx context.Context, t *testing.T, crashes func(log *slog.Logger, reg prometheus.Registerer) *fencing.Crashes) (*cluster, error) {
 	c := &cluster{t: t, paused: map[string]bool{}, turned: map[string]time.Time{}}
 	scheme := runtime.NewScheme()
@@ -75,7 +77,8 @@ func newCluster(ctx context.Context, t *testing.T, crashes func(log *slog.Logger
 	}
 	for i, node := range nodesNamed(2 + bystanders) {
 		configs["fence-config-"+node] = map[string]string{"config.properties": "node_name=" + node + "\nkdump=true\npower_management=off on"}
-		for _, action := range []string{"off", "on"} { // nobody runs their Jobs
+		// Nobody runs the Jobs of these actions.
+		for _, action := range []string{"off", "on"} {
 			configs["fence-method-"+action+"-"+node] = map[string]string{"method.properties": fmt.Sprintf("template=fence-method-template-bmc\naction=%s\nip=192.0.2.%d", action, i+1)}
 		}
 	}
@@ -89,7 +92,7 @@ func newCluster(ctx context.Context, t *testing.T, crashes func(log *slog.Logger
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address(1, i+1)}}
 		n.Status.NodeInfo.BootID = fmt.Sprintf("024bc581-b3a3-4be2-9d1c-01234567890%d", i)
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		if i < 2 { // its kubelet will say
+		if i < 2 { // its kubelet will set this
 			n.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}
 		if err := c.api.Create(ctx, n); err != nil {
@@ -114,8 +117,8 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// kubelet shows the boot of a machine in its Node while it answers and is not paused, as the kubelet and the controller for
-// the life of nodes do it together.
+// kubelet puts the boot of a machine into its Node while the machine answers and is not paused. It does the work of the
+// kubelet and of Kubernetes' node lifecycle controller.
 func (c *cluster) kubelet(ctx context.Context, s *story, node string) {
 	tick := time.NewTicker(kubeletEvery)
 	defer tick.Stop()
@@ -165,7 +168,7 @@ func (c *cluster) show(ctx context.Context, node, boot string, ready bool) {
 	}
 }
 
-// ready is the boot that a Ready Node shows; "": it is not Ready.
+// ready returns the boot in a Ready Node; "": the Node is not Ready.
 func (c *cluster) ready(node string) string {
 	n := &corev1.Node{}
 	if err := c.api.Get(c.t.Context(), types.NamespacedName{Name: node}, n); err != nil {
@@ -183,7 +186,7 @@ func (c *cluster) changed(node string) time.Time {
 	return c.turned[node]
 }
 
-// cuts are the Jobs that were started and do more than ask.
+// cuts returns the names of the Jobs that were started and do more than query a device.
 func (c *cluster) cuts() (names []string) {
 	var list batchv1.JobList
 	if err := c.api.List(c.t.Context(), &list); err != nil {
@@ -204,7 +207,7 @@ func (c *cluster) pause(node string, paused bool) {
 	c.paused[node] = paused
 }
 
-// bootsOf are the boots of a machine that its guest has told of, oldest first.
+// bootsOf returns the boots that a machine's guest has reported, oldest first.
 func (s *story) bootsOf(node string) (boots []string) {
 	events, _ := s.machines[node].Events()
 	for _, e := range events {

@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
 )
 
-// ear is a host on a network of the lab that this process is itself: it answers for its address, and hears UDP at one
-// port. Senders have the addresses that they have in their machines. It is a net.PacketConn that sends nothing.
+// ear makes this process a host on a network of the lab: it answers ARP requests for its address, and receives UDP at
+// one port. Senders keep the addresses of their machines. It is a net.PacketConn that sends nothing.
 type ear struct {
 	*net.UnixConn
 	port    *fabric.Port
@@ -23,13 +23,13 @@ type ear struct {
 	heard []datagram // guarded by mu
 }
 
-// datagram is one that came.
+// datagram is a datagram that was received.
 type datagram struct {
 	from netip.Addr
 	at   time.Time
 }
 
-// newEar puts one into a lab.
+// newEar adds an ear to a lab.
 func newEar(l *lab, network string, mac net.HardwareAddr, address netip.AddrPort) (*ear, error) {
 	port, err := l.fabric.Connect(network, "ear", mac)
 	if err != nil {
@@ -49,7 +49,7 @@ const (
 	udpLength   = 8
 )
 
-// ReadFrom is of net.PacketConn.
+// ReadFrom implements net.PacketConn.
 func (e *ear) ReadFrom(b []byte) (int, net.Addr, error) {
 	frame := make([]byte, 1<<16)
 	for {
@@ -76,7 +76,7 @@ func (e *ear) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// answer says whose the address is, to who asks.
+// answer replies to an ARP request for this address.
 func (e *ear) answer(arp []byte) error {
 	own := e.address.Addr().AsSlice()
 	if len(arp) < arpLength || binary.BigEndian.Uint16(arp[6:]) != 1 || !slices.Equal(arp[24:28], own) {
@@ -88,7 +88,7 @@ func (e *ear) answer(arp []byte) error {
 	return err
 }
 
-// udp takes a datagram to this address out of its packet.
+// udp extracts a datagram to this address from its packet.
 func (e *ear) udp(p []byte) (from netip.AddrPort, text []byte, ok bool) {
 	if len(p) < ipLength || p[0]>>4 != 4 || p[9] != 17 || !slices.Equal(p[16:20], e.address.Addr().AsSlice()) {
 		return from, nil, false
@@ -97,18 +97,18 @@ func (e *ear) udp(p []byte) (from netip.AddrPort, text []byte, ok bool) {
 	if length > len(p) || length < header+udpLength || header < ipLength || binary.BigEndian.Uint16(p[6:])&0x3fff != 0 {
 		return from, nil, false
 	}
-	source, _ := netip.AddrFromSlice(p[12:16]) // of four bytes
+	source, _ := netip.AddrFromSlice(p[12:16]) // four bytes always fit
 	u := p[header:length]
 	return netip.AddrPortFrom(source, binary.BigEndian.Uint16(u)), u[udpLength:], binary.BigEndian.Uint16(u[2:]) == e.address.Port()
 }
 
-// WriteTo is of net.PacketConn.
+// WriteTo implements net.PacketConn.
 func (e *ear) WriteTo([]byte, net.Addr) (int, error) { return 0, errors.ErrUnsupported }
 
-// LocalAddr is of net.PacketConn.
+// LocalAddr implements net.PacketConn.
 func (e *ear) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(e.address) }
 
-// from are the times at which something came from an address.
+// from returns the times at which datagrams came from an address.
 func (e *ear) from(a netip.Addr) (at []time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,25 +16,27 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
 )
 
-// The program that a Job of fencing-controller runs, with Debian's fence_scsi, against the LUN of the lab: what it says
-// is what the controller rests on.
+// These tests run the program of fencing-controller's Jobs, with Debian's fence_scsi, against the LUN of the lab. The
+// controller relies on what this program reports.
 
 const (
 	fabricRoot     = control.DiskMount + "/root"
 	fabricDiskSize = 320 // MB
-	fabricMemory   = 384 // MB, of a node
-	// slowWrites of the storage's disk, in bytes a second: one of the victim's four writes takes two seconds.
+	fabricMemory   = 384 // MB of memory of a node
+	// slowWrites is the write limit of the storage's disk in bytes a second: one of the victim's four writes takes two
+	// seconds.
 	slowWrites = 2048
 	lateWatch  = 12 * time.Second
 )
 
-// fabricPackages have fence_scsi and what it runs, of Debian 12. fence-agents has no libraries that these need.
+// fabricPackages contain fence_scsi and the programs that it runs, of Debian 12. fence-agents does not contain the
+// libraries that these need.
 var fabricPackages = []string{
 	"python3-minimal", "python3.11-minimal", "python3-pexpect", "python3-ptyprocess", "python3-pycurl", "sg3-utils", "fence-agents",
 }
 
-// TestFabric fences a node off its LUN and takes it back: with a storage that answers at once, and with one that has
-// accepted writes that it has not carried out yet.
+// TestFabric fences a node off its LUN and takes it back: once with storage that answers at once, and once with storage
+// that has accepted writes but not yet carried them out.
 func TestFabric(t *testing.T) {
 	need(t)
 	s := &story{t: t, name: "fabric", began: time.Now(), stalls: observe.NewStalls()}
@@ -59,7 +61,7 @@ func TestFabric(t *testing.T) {
 	}
 }
 
-// fabricCrew are two nodes without any agent of this project.
+// fabricCrew contains two nodes that run no agent of this project.
 func fabricCrew(tree string) crew {
 	return crew{
 		nodes: nodesNamed(2), megabytes: fabricMemory, diskSize: fabricDiskSize,
@@ -72,7 +74,7 @@ func fabricCrew(tree string) crew {
 	}
 }
 
-// fabricDisk makes a root of the packages in which the executor runs as in its image.
+// fabricDisk makes a root file system of the packages, in which the executor runs as it does in its image.
 func fabricDisk(tree, root string) error {
 	for _, dir := range []string{"lib", "lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/python3", "usr/lib/python3.11", "usr/share/fence"} {
 		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS(filepath.Join(tree, dir))); err != nil {
@@ -109,8 +111,8 @@ func fabricDisk(tree, root string) error {
 	return os.Symlink("python3.11", filepath.Join(root, "usr/bin/python3"))
 }
 
-// fabricWriter writes numbered blocks without pause, four at a time, past all caches, and says when writing begins to
-// work and when it begins to fail.
+// fabricWriter writes numbered blocks without a pause, four at a time, past all caches. It prints when writing begins
+// to work and when it begins to fail.
 const fabricWriter = `#!/usr/bin/python3
 import mmap, os, time
 def write(block):
@@ -134,7 +136,7 @@ for block in range(100, 104):
 os.wait()
 `
 
-// fabricWatcher says when a block of the writer changes.
+// fabricWatcher prints when a block of the writer changes.
 const fabricWatcher = `#!/usr/bin/python3
 import mmap, os, time
 fd, buf, was = os.open("/dev/sda", os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 4 * 4096), {}
@@ -148,7 +150,7 @@ while True:
     time.sleep(0.01)
 `
 
-// word is what the executor says.
+// word is what the executor prints.
 type word struct {
 	OK, Barrier     bool
 	Status, Message string
@@ -173,7 +175,8 @@ cat /proc/uptime
 	if len(lines) != 3 || json.Unmarshal([]byte(lines[1]), &w) != nil {
 		s.t.Fatalf("the executor on %s says %q", on, out)
 	}
-	_, _ = fmt.Sscan(lines[0], &before) // 0: it fails below
+	// If there is no number, before is 0 and the check below fails.
+	_, _ = fmt.Sscan(lines[0], &before)
 	_, _ = fmt.Sscan(lines[2], &after)
 	return w, before, after
 }
@@ -197,13 +200,13 @@ func (s *story) unfence(node string) {
 	s.logf("%s: on", node)
 }
 
-// begin starts a program in the root of a node; what it says is in a file of its name.
+// program starts a program in the root of a node. Its output is in a file of its name.
 func (s *story) program(node, name string) {
 	s.t.Helper()
 	s.run(node, fmt.Sprintf("busybox chroot %s /usr/bin/%s > /run/%s.log 2>&1 &", fabricRoot, name, name))
 }
 
-// lines are those of a program, and what is the last state of each of the four blocks.
+// said4 returns the output of a program, and the last state of each of the four blocks.
 func (s *story) said4(node, name string) (text string, last map[string]string) {
 	s.t.Helper()
 	text, last = s.run(node, "cat /run/"+name+".log"), map[string]string{}
@@ -215,7 +218,7 @@ func (s *story) said4(node, name string) (text string, last map[string]string) {
 	return text, last
 }
 
-// allSay waits until all four blocks of the writer are in a state.
+// allSay waits until all four blocks of the writer are in a given state.
 func (s *story) allSay(node, state string) {
 	s.t.Helper()
 	s.surely(time.Now().Add(time.Minute), node+": writes are "+state, func() string {
@@ -230,7 +233,7 @@ func (s *story) allSay(node, state string) {
 	s.logf("%s: writes are %s", node, state)
 }
 
-// fenceOff is isolation and recovery of n2.
+// fenceOff is the story of isolating n2 and taking it back.
 func (s *story) fenceOff(slow bool) {
 	const victim, winner = "n2", "n1"
 	s.program(victim, "writer")
@@ -239,7 +242,8 @@ func (s *story) fenceOff(slow bool) {
 	for _, barrier := range []string{"30", "lun-reset"} {
 		if slow {
 			s.must(s.machines[storage].SlowDisk(slowWrites))
-			<-time.After(10 * time.Second) // the queue of the target fills
+			// In this time the queue of the target fills.
+			<-time.After(10 * time.Second)
 		}
 		w, before, after := s.execute(winner, "template=x\naction=off\nplug="+victim+"\nkey="+key(victim), scsiTemplate+barrier)
 		if !w.OK || w.Status != "off" || w.Barrier != (barrier == "lun-reset") {
@@ -266,7 +270,7 @@ func (s *story) fenceOff(slow bool) {
 	s.allSay(victim, "ok")
 }
 
-// late are the seconds after a moment at which a block changed.
+// late returns the times, in seconds after a moment, at which a block changed.
 func (s *story) late(node string, after float64) (out []float64) {
 	text, _ := s.said4(node, "watcher")
 	for line := range strings.Lines(text) {

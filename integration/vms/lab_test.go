@@ -33,15 +33,16 @@ const (
 	diskMegabytes    = 128
 	lunBytes         = 16 << 20
 
-	// watchdogTimeout leaves an agent on an emulated, shared processor time to start again, and a run time for many resets.
+	// watchdogTimeout is long enough for an agent on an emulated, shared processor to start again, and short enough for
+	// a run with many resets.
 	watchdogTimeout = 20 * time.Second
 	feedInterval    = 2 * time.Second
-	sentenceTimeout = time.Second // the default, of a boot that has condemned itself
+	sentenceTimeout = time.Second // the default, for a boot that has been condemned
 )
 
 var (
-	nodes    = nodesNamed(4)            // of a lab whose crew does not say how many
-	networks = []string{"mgmt", "data"} // of the agents
+	nodes    = nodesNamed(4)            // of a lab whose crew does not name any
+	networks = []string{"mgmt", "data"} // those of the agents
 )
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
@@ -55,23 +56,23 @@ func nodesNamed(count int) (names []string) {
 
 // crew is what runs on the nodes of a lab.
 type crew struct {
-	nodes     []string                           // none: nodes
-	megabytes int                                // of a node
-	lun       func(path string) error            // writes what the LUN has at first; nil: zeros
+	nodes     []string                           // none: the default nodes
+	megabytes int                                // memory of a node
+	lun       func(path string) error            // writes the first content of the LUN; nil: zeros
 	disk      func(root string) error            // fills the disk of a node
-	diskSize  int                                // of it, in megabytes; 0: diskMegabytes
-	node      func(i int) (image.Machine, error) // the one named nodes[i]
-	kernel    string                             // more for the command line of the machines' kernels
+	diskSize  int                                // in megabytes; 0: diskMegabytes
+	node      func(i int) (image.Machine, error) // returns the machine of nodes[i]
+	kernel    string                             // added to the command line of the machines' kernels
 	storage   func() image.Machine               // nil: storageMachine
-	luns      int                                // as disks of the storage, all alike; 0: one
-	extra     []image.Extra                      // more programs of all machines
-	board     string                             // of the machines; empty: pc
+	luns      int                                // number of LUNs, all alike, as disks of the storage; 0: one
+	extra     []image.Extra                      // more programs for all machines
+	board     string                             // board of the machines; empty: pc
 	qemu      []string                           // more of QEMU's arguments
 	once      bool                               // a reset ends a machine
-	boot      func(l *lab) error                 // starts the machines, instead of all of the above; may be nil
+	boot      func(l *lab) error                 // starts the machines in place of all of the above; may be nil
 }
 
-// agentsOn is the crew of the scenarios: the agent, with more of its configuration.
+// agentsOn returns the crew of the scenarios: the agent, with additions to its configuration.
 func agentsOn(nodes []string, config map[string]any) crew {
 	return crew{
 		nodes: nodes, megabytes: nodeMegabytes, disk: agentDisk,
@@ -80,17 +81,17 @@ func agentsOn(nodes []string, config map[string]any) crew {
 	}
 }
 
-// lab is some nodes and their storage.
+// lab is a number of nodes and their storage.
 type lab struct {
 	crew     crew
 	nodes    []string
 	dir      string // logs, disks, LUN
-	sockets  string // short
+	sockets  string // the path must be short
 	fabric   *fabric.Fabric
 	machines map[string]*machine.Machine
 }
 
-// newLab boots everything; it does not wait for it.
+// newLab boots all machines, and does not wait until they are up.
 func newLab(t *testing.T, c crew) (*lab, error) {
 	interrupted.Lock()
 	defer interrupted.Unlock()
@@ -185,7 +186,7 @@ func initLUN(path string, slots int) error {
 	return nil
 }
 
-// agentDisk has the programs, and is where a node keeps its list of members over a reset.
+// agentDisk fills the disk with the programs. A node keeps its list of members there across a reset.
 func agentDisk(root string) error {
 	for name, at := range map[string]string{"fencing-agent": "first/fencing-agent", "fencing-agent.next": "next/fencing-agent", "fencectl": "bin/fencectl"} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(at)), 0o755); err != nil {
@@ -236,13 +237,14 @@ func (l *lab) removeFiles() {
 	os.RemoveAll(l.sockets)
 }
 
-// close ends the lab of a test; what a failed one leaves behind is named.
+// close ends the lab of a test. If the test failed, it logs which files are left.
 func (l *lab) close(t *testing.T) {
 	interrupted.Lock()
 	defer interrupted.Unlock()
 	delete(interrupted.labs, l)
 	l.end()
-	if !t.Failed() || os.Getenv(mutantEnv) != "" { // a mutant's test says all that is of interest
+	// The output of a mutant's test already contains all that matters.
+	if !t.Failed() || os.Getenv(mutantEnv) != "" {
 		l.removeFiles()
 		return
 	}
@@ -273,7 +275,7 @@ func named(names ...string) (modules []control.Module) {
 	return modules
 }
 
-// common are the modules of every machine.
+// common returns the modules of every machine.
 func common() []control.Module {
 	return named("virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "ext4", "crc32c_generic", "crc32c_intel")
 }
@@ -289,7 +291,7 @@ func storageMachine(nodes []string) image.Machine {
 	}
 }
 
-// nodeMachine has three networks, the LUN and a watchdog.
+// nodeMachine returns a node with three networks, the LUN and a watchdog.
 func nodeMachine(i int) image.Machine {
 	name := nodeName(i)
 	return image.Machine{
@@ -301,7 +303,7 @@ func nodeMachine(i int) image.Machine {
 			Env:        []string{"NODE_NAME=" + name},
 		},
 		Modules: slices.Concat(common(), named("sd_mod", "iscsi_tcp"), []control.Module{
-			// As deploy/node/modprobe.d asks for.
+			// This follows deploy/node/modprobe.d.
 			{Path: "watchdog", Options: "stop_on_reboot=0"},
 			{Path: "softdog", Options: "nowayout=0 soft_panic=0"},
 		}),
@@ -322,7 +324,7 @@ func agentMachine(nodes []string, i int, extra map[string]any) (image.Machine, e
 	return m, nil
 }
 
-// iscsidConf has longer times than docs/operations.md asks for: the figures of many scenarios were measured with these.
+// iscsidConf has longer times than docs/operations.md advises: the figures of many scenarios were measured with them.
 const iscsidConf = `node.startup = manual
 node.leading_login = No
 node.session.timeo.replacement_timeout = 5
@@ -333,14 +335,15 @@ node.session.initial_login_retry_max = 2
 node.session.scan = auto
 `
 
-// scenarioConfig is for many resets in a short time, on an emulation that shares its processors.
+// scenarioConfig suits many resets in a short time, on an emulation that shares its processors.
 func scenarioConfig() map[string]any {
 	watchdog := map[string]any{
 		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(),
 		"disableFile": "/run/fencing-agent/disable",
 	}
 	if os.Getenv(mutantEnv) != "" {
-		watchdog["selfFence"] = "none" // a condemned boot is reset whatever else an agent lacks
+		// Otherwise a condemned boot would be reset even if the agent lacks another guard.
+		watchdog["selfFence"] = "none"
 	}
 	return map[string]any{"timing": "careful", "watchdog": watchdog, "experimental": map[string]any{"feedInterval": feedInterval.String()}}
 }

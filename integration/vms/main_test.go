@@ -18,20 +18,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
-// enableEnv asks for these tests: they need QEMU, Debian's packages and minutes.
+// enableEnv names the variable that enables these tests, which need QEMU, Debian's packages and several minutes.
 const enableEnv = "FENCING_TEST_VMS"
 
-// cacheEnv names the folder for unpacked packages; without it they are fetched for each run.
+// cacheEnv names the variable with the folder for unpacked packages. Without it they are fetched for each run.
 const cacheEnv = "FENCING_VMS_CACHE"
 
-// kernelEnv names Debian's package of the machines' kernel, in place of that for virtual machines. Its unpacked packages
-// have a folder of their own.
+// kernelEnv names the variable with Debian's package of the machines' kernel, if it is not the one for virtual
+// machines. Its unpacked packages have a separate folder.
 const kernelEnv = "FENCING_VMS_KERNEL"
 
-// nextVersion is what the second build of the agent calls itself, for the upgrade.
+// nextVersion is the version of the second build of the agent, for the upgrade.
 const nextVersion = "v999.0.0-next"
 
-// built is what all labs share; set by TestMain, if asked for.
+// built is what all labs share. TestMain sets it if these tests are enabled.
 var built struct {
 	tree     string // the unpacked packages
 	guest    string
@@ -39,7 +39,7 @@ var built struct {
 	programs string // folder of fencing-agent, fencing-agent.next, fencectl, holder and condemned
 }
 
-// interrupted is what Ctrl-C closes.
+// interrupted contains what Ctrl-C must close.
 var interrupted struct {
 	sync.Mutex
 	labs map[*lab]bool // guarded by Mutex
@@ -59,12 +59,12 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	signals := make(chan os.Signal, 1)
-	// SIGPIPE: the reader of what the tests say is gone, and did not pass Ctrl-C on.
+	// SIGPIPE means that the reader of the tests' output is gone, and that it did not pass Ctrl-C on.
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	go func() {
 		s := <-signals
 		fmt.Fprintf(os.Stderr, "%v: ending all machines\n", s)
-		interrupted.Lock() // never unlocked: no lab begins any more
+		interrupted.Lock() // never unlocked, so that no further lab begins
 		for l := range interrupted.labs {
 			l.end()
 			l.removeFiles()
@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// prepare fetches and builds into dir.
+// prepare fetches the packages and builds the programs in dir.
 func prepare(dir string) error {
 	cache := os.Getenv(cacheEnv)
 	if cache == "" {
@@ -133,11 +133,11 @@ func build(out, version, pkg string, flags ...string) error {
 	return nil
 }
 
-// need skips where these tests cannot run or were not asked for.
+// need skips a test that cannot run here or was not enabled.
 func need(t *testing.T) {
 	t.Helper()
 	if os.Getenv(enableEnv) == "" {
-		t.Skipf("set %s=1 to run the agents in virtual machines (make test-vms)", enableEnv)
+		t.Skipf("these tests run only with %s=1; they run the agents in virtual machines (make test-vms)", enableEnv)
 	}
 	if err := image.Missing(); err != nil {
 		t.Fatal(err)

@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// A lab in which nothing can fail proves nothing. These are agents with one guard taken away, and what the scenario
-// that is there for it must say of them.
+// A lab in which nothing can fail proves nothing. These mutants are agents that lack one guard. The scenario that tests
+// this guard must fail with the given message.
 
 var mutants = flag.Bool("mutants", false, "run agents with a guard taken away: each must fail its scenario")
 
-// mutantEnv names the mutant that the agents of a lab are built from.
+// mutantEnv names the variable with the mutant from which the agents of a lab are built.
 const mutantEnv = "FENCING_VMS_MUTANT"
 
 // mutant is an agent without one of its guards.
 type mutant struct {
 	name     string // what is wrong with it
 	file     string // below the module's root
-	from, to string // from occurs once
+	from, to string // from must occur exactly once
 	scenario string
-	watchdog bool   // the scenario is a part of TestWatchdogs
-	says     string // what the scenario's failure says, a regular expression
+	watchdog bool   // the scenario is part of TestWatchdogs
+	says     string // a regular expression for the scenario's failure
 }
 
 var mutantAgents = []mutant{
@@ -54,8 +54,8 @@ var mutantAgents = []mutant{
 	},
 	{
 		name: "a node is taken for dead before its horizon", file: "watchdog/claims.go",
-		from: "return v.since(w).Add(w.statement.Guard.Horizon)", to: "return v.since(w).Add(2 * time.Second)",
-		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
+		from: "s.due = s.due.Add(longest)", to: "s.due = s.due.Add(2 * time.Second)",
+		scenario: "one node cut off", says: `took n2 for dead .* before its reset`,
 	},
 	{
 		name: "nobody holds by the LUN", file: "watchdog/lun.go",
@@ -80,7 +80,7 @@ var mutantAgents = []mutant{
 	},
 }
 
-// test is the one that has the scenario of the mutant.
+// test returns the name of the test that contains the mutant's scenario.
 func (m *mutant) test() string {
 	if m.watchdog {
 		return "TestWatchdogs"
@@ -88,11 +88,11 @@ func (m *mutant) test() string {
 	return "TestScenarios"
 }
 
-// root is the module's, from this folder.
+// root is the path of the module from this folder.
 const root = "../.."
 
-// overlay writes the source of mutants into dir and returns the flag by which the go command compiles it, in place of
-// what is in the working tree.
+// overlay writes the source of mutants into dir and returns the flag that makes the go command compile it in place of
+// the working tree's files.
 func overlay(dir string, all ...mutant) (string, error) {
 	replace := map[string]string{}
 	for _, m := range all {
@@ -124,7 +124,7 @@ func overlay(dir string, all ...mutant) (string, error) {
 	return "-overlay=" + name, os.WriteFile(name, list, 0o600)
 }
 
-// chosenMutant is the one that the environment names; nil: none.
+// chosenMutant returns the mutant that the environment names, or nil.
 func chosenMutant() (*mutant, error) {
 	name := os.Getenv(mutantEnv)
 	if name == "" {
@@ -138,7 +138,7 @@ func chosenMutant() (*mutant, error) {
 	return nil, fmt.Errorf("%s: no mutant %q", mutantEnv, name)
 }
 
-// TestMutants runs the scenario of each mutant in a process of its own, which has to fail for the right reason.
+// TestMutants runs the scenario of each mutant in a separate process, which must fail for the right reason.
 func TestMutants(t *testing.T) {
 	if !*mutants {
 		t.Skip("-mutants (make test-vms KIND=mutants) runs agents without their guards in virtual machines")
@@ -161,7 +161,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// runScenario returns what the test said.
+// runScenario returns the output of the test.
 func runScenario(ctx context.Context, m mutant) string {
 	pattern := "^" + m.test() + "$/^" + regexp.QuoteMeta(strings.ReplaceAll(m.scenario, " ", "_")) + "$"
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.v", "-test.run", pattern, "-long")
@@ -169,15 +169,15 @@ func runScenario(ctx context.Context, m mutant) string {
 	if m.watchdog {
 		cmd.Env = append(cmd.Env, kernelEnv+"="+boardKernel)
 	}
-	// The signal comes when the thread ends that started the process.
+	// The signal comes when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	out, _ := cmd.CombinedOutput() // it has to fail; how is in what it said
+	out, _ := cmd.CombinedOutput() // it must fail, and its output contains the reason
 	return string(out)
 }
 
-// TestMutantsApply keeps the list true to the source.
+// TestMutantsApply checks that every mutant in the list still applies to the source.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutantAgents {
 		if _, err := overlay(t.TempDir(), m); err != nil {

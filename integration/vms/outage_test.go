@@ -12,10 +12,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// backWithin is how soon after the heal everybody must have a quorum again, and must have said JOIN of all others.
+// backWithin is the time after the heal within which every node must have quorum again, and must have reported JOIN for
+// all others.
 const backWithin = 3 * time.Second
 
-// ridden is one outage of all networks: times since the cut or the heal, of the node that was last.
+// ridden is the result of one outage of all networks. Its times are counted from the cut or the heal until the last
+// node.
 type ridden struct {
 	size           int
 	timing         string
@@ -24,8 +26,8 @@ type ridden struct {
 	quorum, joined time.Duration
 }
 
-// rideOut is an outage of all networks, the LUN whole. Nobody may be reset or starve, each node must call each other
-// LEFT once, and JOIN once after the heal, and never itself.
+// rideOut causes an outage of all networks while the LUN works. No node may be reset or starve. Each node must report
+// every other node as LEFT once, and as JOIN once after the heal, and must never report itself.
 func (s *story) rideOut(long time.Duration) ridden {
 	s.t.Helper()
 	r := ridden{size: len(s.nodes), timing: *timing, long: long}
@@ -57,7 +59,7 @@ func (s *story) rideOut(long time.Duration) ridden {
 	return r
 }
 
-// logWaits says how much of the time the machine that waited most for processors has waited.
+// logWaits logs the share of time for which the machine that waited most has waited for processors.
 func (s *story) logWaits() {
 	var most time.Duration
 	for name := range s.machines {
@@ -68,7 +70,7 @@ func (s *story) logWaits() {
 
 func joined(d decision) []string { return d.Joined }
 
-// last is how long after a moment the last of all nodes first wrote such a line.
+// last returns when the last of the nodes first wrote such a line, as a time after a moment.
 func (s *story) last(after time.Time, is func(decision) bool) (last time.Duration) {
 	s.t.Helper()
 	for _, node := range s.nodes {
@@ -81,7 +83,8 @@ func (s *story) last(after time.Time, is func(decision) bool) (last time.Duratio
 	return last
 }
 
-// reports counts how often the agent of a node has reported which nodes since a moment, and when the last time was.
+// reports counts how often the agent of a node has reported each node since a moment, and returns when the last report
+// was.
 func (s *story) reports(node string, since time.Time, names func(decision) []string) (count map[string]int, last time.Time) {
 	count = map[string]int{}
 	for _, l := range s.lines(node, since) {
@@ -96,7 +99,7 @@ func (s *story) reports(node string, since time.Time, names func(decision) []str
 	return count, last
 }
 
-// missing names a report that some node owes of another.
+// missing names a report about another node that some node has not made.
 func (s *story) missing(since time.Time, names func(decision) []string) string {
 	for _, node := range s.nodes {
 		count, _ := s.reports(node, since, names)
@@ -109,7 +112,8 @@ func (s *story) missing(since time.Time, names func(decision) []string) string {
 	return ""
 }
 
-// once checks that each node has reported each other once since a moment, and never itself; it returns when the last did.
+// once checks that each node has reported each other node once since a moment, and never itself. It returns the time
+// until the last report.
 func (s *story) once(what string, since time.Time, names func(decision) []string) (last time.Duration) {
 	s.t.Helper()
 	for _, node := range s.nodes {
@@ -128,7 +132,7 @@ func (s *story) once(what string, since time.Time, names func(decision) []string
 	return last
 }
 
-// TestOutages rides an outage out in groups of several sizes.
+// TestOutages runs an outage in groups of several sizes.
 func TestOutages(t *testing.T) {
 	need(t)
 	stalls := observe.NewStalls()
@@ -152,11 +156,13 @@ func TestOutages(t *testing.T) {
 			s.begin(l)
 			s.noteBoots(s.allWell("all well"))
 			s.began = time.Now()
-			s.begin(l) // what the machines waited for while they booted says nothing of the outage
+			// The time for which the machines waited while they booted has nothing to do with the outage.
+			s.begin(l)
 			r := s.rideOut(*outage)
 			s.returned(s.allWell("all well again"))
 			rows = append(rows, r)
-			if err := writeOutages(os.Getenv(outagesEnv), rows); err != nil { // now: the next size takes minutes
+			// The table is written now, because the next size takes minutes.
+			if err := writeOutages(os.Getenv(outagesEnv), rows); err != nil {
 				t.Error(err)
 			}
 		})
@@ -164,7 +170,7 @@ func TestOutages(t *testing.T) {
 	t.Logf("outages\n\n%s%s", outagesHead, strings.Join(asRows(rows), ""))
 }
 
-// outagesEnv names the Markdown file whose table of outages is brought up to date.
+// outagesEnv names the variable with the Markdown file whose table of outages is updated.
 const outagesEnv = "FENCING_VMS_OUTAGES"
 
 const (
@@ -173,7 +179,7 @@ const (
 	outagesEnd   = "<!-- end of outages -->\n"
 )
 
-// key begins the row of the same size, timing and length.
+// key is the beginning of the row with the same size, timing and length.
 func (r ridden) key() string { return fmt.Sprintf("| %d | %s | %s |", r.size, r.timing, span(r.long)) }
 
 func (r ridden) String() string {
@@ -189,7 +195,7 @@ func asRows(rows []ridden) (out []string) {
 
 func hundredths(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// span is a length in whole minutes or seconds.
+// span prints a length in whole minutes or seconds.
 func span(d time.Duration) string {
 	if d >= 2*time.Minute && d%time.Minute == 0 {
 		return fmt.Sprintf("%d min", d/time.Minute)
@@ -197,7 +203,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-// mergeOutages puts rows into a table in place of those of the same size, timing and length.
+// mergeOutages puts rows into a table. They replace those with the same size, timing and length.
 func mergeOutages(old string, rows []ridden) string {
 	var lines []string
 	for line := range strings.Lines(old) {

@@ -11,11 +11,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
 )
 
-// slowdown is how much later a split may be decided when a path is lost in the middle of it.
+// slowdown is the factor by which a split may be decided later if a path is lost during it.
 const slowdown = 1.5
 
-// TestPathsInASplit has two agents part with all paths whole, and again with one path of the LUN lost to both at that
-// moment. With the settings that docs/operations.md advises, one of them must be granted the LUN in both, in time.
+// TestPathsInASplit splits two agents while all paths are whole, and again while both lose one path of the LUN at that
+// moment. With the settings that docs/operations.md advises, one of them must be granted the LUN in time in both cases.
 func TestPathsInASplit(t *testing.T) {
 	need(t)
 	c := &contender{name: "paths", packages: pathPackages}
@@ -62,7 +62,7 @@ func splitConfig() map[string]any {
 	return config
 }
 
-// joinPaths makes the LUN's multipath device on a node that has booted, as docs/operations.md advises.
+// joinPaths creates the LUN's multipath device on a node that has booted, as docs/operations.md advises.
 func (s *story) joinPaths(node string) {
 	s.holds("the node is up", fmt.Sprintf("[ -x /disk/bin/fencectl ] && ip addr show %s | grep -q 10.88.4", san2), node)
 	s.startUdev(node, true)
@@ -73,8 +73,9 @@ func (s *story) joinPaths(node string) {
 	s.holds("the paths are joined", "[ -b /dev/mapper/fence ] && multipathd show maps raw format '%N' | grep -q 2", node)
 }
 
-// partAndMeet cuts the nodes' networks and, some time after that, from each node the path of the LUN that it uses, until
-// one node was reset and is back. It returns when the other was granted the LUN. A negative time: no path is cut.
+// partAndMeet cuts the nodes' networks. After the given time it also cuts, from each node, the path of the LUN in use;
+// a negative time cuts no path. It waits until one node was reset and is back, and returns the time until the other was
+// granted the LUN.
 func (s *story) partAndMeet(what string, after time.Duration) time.Duration {
 	s.noteBoots(s.allWell("all well"))
 	var paths []fabric.Hop

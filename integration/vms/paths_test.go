@@ -16,22 +16,22 @@ import (
 var allPaths = flag.Bool("defaults", false, "the paths of a LUN with all defaults of the tools, too")
 
 const (
-	// stallLimit bounds the wait for a read that stalls, and a loss of both paths with all defaults.
+	// stallLimit bounds the wait for a read that stalls, even if both paths are lost with all defaults.
 	stallLimit = 100 * time.Second
-	// splitTime is what an equal split has by default. A path that is lost must be reported within it.
+	// splitTime is the default time for an equal split. A path that is lost must be reported within it.
 	splitTime = 10 * time.Second
 )
 
-// pathStall is what a loss of paths did to reads.
+// pathStall is the effect of a loss of paths on reads.
 type pathStall struct {
 	transport, settings, event string
-	worst                      time.Duration // of a read
-	end                        string        // of that read
+	worst                      time.Duration // the longest read
+	end                        string        // how that read ended
 }
 
-// TestPaths cuts the paths of a LUN, one and both, by dm-multipath over iSCSI and by NVMe/TCP, and measures how long a
-// read stalls: with what docs/operations.md and deploy/node advise and, with -defaults, as the tools come. Before
-// anything fails, lun check and doctor must name the settings that are wrong, and only those.
+// TestPaths cuts one path of a LUN, and then both. It measures how long a read stalls with dm-multipath over iSCSI and
+// with NVMe/TCP. It uses the settings that docs/operations.md and deploy/node advise and, with -defaults, those of the
+// tools. Before any path is cut, lun check and doctor must name all settings that are wrong, and no others.
 func TestPaths(t *testing.T) {
 	need(t)
 	c := &contender{name: "paths", packages: pathPackages}
@@ -100,8 +100,9 @@ func (s *story) paths(settings string) (table []pathStall) {
 	return table
 }
 
-// giveUp has the NVMe controllers given up, as after ctrl_loss_tmo, and connected again, while a program holds the
-// device: what it reads ends, and for good. A program that asks for the device by its name gets the new one.
+// giveUp makes the kernel give up the NVMe controllers, as after ctrl_loss_tmo, and connect them again while a program
+// holds the device. The program's reads fail from then on. A program that opens the device by its name gets the new
+// one.
 func (s *story) giveUp(node, device string, advised bool) {
 	s.run(node, "/disk/bin/holder "+device+" > /tmp/reads 2>&1 & echo $! > /tmp/reader")
 	defer s.run(node, "kill -9 $(cat /tmp/reader); true")
@@ -117,7 +118,7 @@ func (s *story) giveUp(node, device string, advised bool) {
 	s.logf("given up and connected again: %s is now %s", strings.TrimSpace(before), strings.TrimSpace(s.run(node, "readlink -f "+device)))
 }
 
-// names checks that lun check and doctor warn of each of these, and of nothing else if there are none.
+// names checks that lun check and doctor warn of each of these. Without any, they must warn of nothing.
 func (s *story) names(node, device string, want ...string) {
 	s.t.Helper()
 	config := agentConfig(nodesNamed(2), node)
@@ -148,14 +149,14 @@ func (s *story) names(node, device string, want ...string) {
 	s.logf("lun check and doctor of %s: %s", device, said["doctor"])
 }
 
-// lose takes the paths away and gives them back while a program reads.
+// lose cuts the paths and restores them while a program reads.
 func (s *story) lose(node, transport, settings, device string) (table []pathStall) {
 	s.run(node, "/disk/bin/holder "+device+" > /tmp/reads 2>&1 & echo $! > /tmp/reader")
 	defer s.run(node, "kill -9 $(cat /tmp/reader); true")
 	used, mark := s.busiest(node), 0
 	for _, step := range []struct {
 		event string
-		cut   []string // none: all networks are whole again
+		cut   []string // the networks that are cut; none: all networks are whole again
 		ended func(lines []string, at time.Time) bool
 	}{
 		{"the path in use is lost", []string{used}, func(lines []string, _ time.Time) bool { return len(lines) > 0 }},
@@ -201,7 +202,7 @@ func (s *story) lose(node, transport, settings, device string) (table []pathStal
 	return table
 }
 
-// parseRead is what a line of the reader says: how long the read took, and how it ended.
+// parseRead parses a line of the reader: how long the read took, and how it ended.
 func parseRead(line string) (took time.Duration, result string) {
 	var s float64
 	_, text, _ := strings.Cut(line, " in ")

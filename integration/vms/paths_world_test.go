@@ -16,25 +16,25 @@ const (
 	san2       = "san2" // the second network of the LUN
 	subsystem  = "nqn.2024-01.test.lab:lun"
 	nvmeUUID   = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
-	pathMemory = 384 // MB, of a node with udev and multipathd
+	pathMemory = 384 // MB of memory of a node with udev and multipathd
 )
 
-// sans are the networks of the LUN, and portals the storage's addresses there.
+// sans names the networks of the LUN; portals contains the storage's addresses on them.
 var (
 	sans    = []string{san, san2}
 	portals = []string{address(3, 100), address(4, 100)}
 )
 
-// pathPackages have what joins the paths of a LUN, of Debian.
+// pathPackages are Debian's packages with the programs that join the paths of a LUN.
 var pathPackages = []string{"multipath-tools", "udev", "dmsetup", "nvme-cli"}
 
-// pathRules are those of udev that a LUN needs, of these packages.
+// pathRules are the udev rules of these packages that a LUN needs.
 var pathRules = []string{
 	"50-udev-default.rules", "55-dm.rules", "56-dm-mpath.rules", "60-block.rules", "60-multipath.rules", "60-persistent-storage.rules",
 	"60-persistent-storage-dm.rules", "95-dm-notify.rules",
 }
 
-// pathsCrew are nodes with two paths to each of two LUNs: by iSCSI and by NVMe.
+// pathsCrew returns nodes with two paths to each of two LUNs, one by iSCSI and one by NVMe.
 func pathsCrew(tree string, count int) (crew, error) {
 	extra, err := pathPrograms(tree)
 	return crew{
@@ -62,12 +62,12 @@ func pathsCrew(tree string, count int) (crew, error) {
 	}, err
 }
 
-// pathPrograms are the programs, rules and plugins of the packages, and the files that deploy/node has for a LUN.
+// pathPrograms returns the programs, rules and plugins of the packages, and the files of deploy/node for a LUN.
 func pathPrograms(tree string) (image.Extra, error) {
 	e := image.Extra{Tree: tree, Programs: map[string]string{
 		"/sbin/multipathd": "sbin/multipathd", "/sbin/multipath": "sbin/multipath", "/sbin/dmsetup": "sbin/dmsetup", "/bin/udevadm": "bin/udevadm",
 		"/lib/systemd/systemd-udevd": "bin/udevadm", "/lib/udev/scsi_id": "lib/udev/scsi_id", "/sbin/nvme": "usr/sbin/nvme",
-		"/lib/x86_64-linux-gnu/libgcc_s.so.1": "lib/x86_64-linux-gnu/libgcc_s.so.1", // loaded when a thread is ended
+		"/lib/x86_64-linux-gnu/libgcc_s.so.1": "lib/x86_64-linux-gnu/libgcc_s.so.1", // loaded when a thread ends
 	}, Files: map[string]string{
 		"/usr/share/iscsid.conf": filepath.Join(built.tree, "etc/iscsi/iscsid.conf"),
 		"/usr/share/multipath":   "../../deploy/node/multipath/fencing-agent.conf",
@@ -86,7 +86,7 @@ func pathPrograms(tree string) (image.Extra, error) {
 	return e, nil
 }
 
-// offerAll has the storage offer its first disk at a second portal too, and its second disk by NVMe at both.
+// offerAll makes the storage offer its first disk at a second portal too, and its second disk by NVMe at both.
 func (s *story) offerAll() {
 	s.holds("the storage offers its LUN", "[ -d /sys/kernel/config/target/iscsi/"+targetName+"/tpgt_1/np ]", storage)
 	script := "set -e; mkdir /sys/kernel/config/target/iscsi/" + targetName + "/tpgt_1/np/" + portals[1] + ":3260; cd /sys/kernel/config/nvmet; s=subsystems/" + subsystem + `
@@ -100,7 +100,8 @@ echo ` + nvmeUUID + ` > $s/namespaces/1/device_uuid; echo 1 > $s/namespaces/1/en
 	s.run(storage, script)
 }
 
-// startUdev starts what a distribution starts at boot. Advised: iscsid.conf was edited as docs/operations.md asks for.
+// startUdev starts what a distribution starts at boot. With advised, iscsid.conf is edited as docs/operations.md
+// advises.
 func (s *story) startUdev(node string, advised bool) {
 	script := `set -e
 echo InitiatorName=` + initiator(node) + ` > /etc/iscsi/initiatorname.iscsi
@@ -119,7 +120,7 @@ iscsid; multipathd -d > /tmp/multipathd 2>&1 &`)
 	s.holds("multipathd answers", "multipathd show daemon || { cat /tmp/multipathd; exit 1; }", node)
 }
 
-// advise puts the files of deploy/node in place, edited as they ask for.
+// advise installs the files of deploy/node, edited as their comments say.
 func (s *story) advise(node, wwid string) {
 	edit := "sed -e 's/WWID-OF-THE-LUN/" + wwid + "/; s/NQN-OF-THE-LUN/" + subsystem + "/' "
 	s.run(node, edit+"/usr/share/rules > /etc/udev/rules.d/90-fencing-agent.rules; "+edit+`/usr/share/multipath > /etc/multipath/conf.d/fencing-agent.conf
@@ -135,7 +136,7 @@ func (s *story) logins(node string) {
 	s.holds("both iSCSI paths are there", "[ -b /dev/sda ] && [ -b /dev/sdb ] && udevadm settle", node)
 }
 
-// wwid is the LUN's name as multipathd has it.
+// wwid returns multipathd's name of the LUN.
 func (s *story) wwid(node string) string {
 	naa, ok := strings.CutPrefix(strings.TrimSpace(s.run(node, "cat /sys/block/sda/device/wwid")), "naa.")
 	if !ok {
@@ -156,7 +157,7 @@ func (s *story) connects(node string, advised bool) {
 	s.holds("both NVMe paths are there", "[ -b /dev/disk/by-id/nvme-uuid."+nvmeUUID+" ] && [ -d /sys/class/nvme/nvme1 ] && udevadm settle", node)
 }
 
-// busiest is the network over which most is read.
+// busiest returns the network that carries most reads.
 func (s *story) busiest(node string) string {
 	count := "for n in " + strings.Join(sans, " ") + "; do cat /sys/class/net/$n/statistics/rx_bytes; done"
 	var a, b, c, d int
@@ -169,14 +170,14 @@ func (s *story) busiest(node string) string {
 	return san
 }
 
-// reads are the lines of the reader since a mark, and the next mark.
+// reads returns the lines of the reader since a mark, and the next mark.
 func (s *story) reads(node string, mark int) (lines []string, next int) {
 	all := strings.Split(strings.TrimSpace(s.run(node, "cat /tmp/reads")), "\n")
 	all = slices.DeleteFunc(all, func(line string) bool { return line == "" })
 	return all[min(mark, len(all)):], len(all)
 }
 
-// holds waits until a script succeeds on a machine, for a minute.
+// holds waits for at most a minute until a script succeeds on a machine.
 func (s *story) holds(what, script, on string) {
 	s.t.Helper()
 	s.eventually(time.Now().Add(time.Minute), what, func() string {

@@ -9,10 +9,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// What the others say of a node that was reset: FENCED while it is away, and dead as it was, by its next boot, when
-// it is back.
+// These checks are about what the others report of a node that was reset: FENCED while it is away and, when it is back,
+// the death of its former boot.
 
-// noteBoots keeps when all was well, and the incarnations of all nodes then.
+// noteBoots records the moment when all was well, and the incarnations of all nodes then.
 func (s *story) noteBoots(v *observe.View) {
 	s.well, s.boots = time.Now(), map[string]string{}
 	for node, status := range v.Status {
@@ -20,7 +20,7 @@ func (s *story) noteBoots(v *observe.View) {
 	}
 }
 
-// fenced waits until the observers, still cut off from the nodes, know that those cannot be running as they were:
+// fenced waits until the observers, which are still cut off from the nodes, know that their incarnations have ended:
 // the horizon has passed, or the node's next boot has written its slot on the LUN.
 func (s *story) fenced(of, observers []string) {
 	s.t.Helper()
@@ -28,7 +28,7 @@ func (s *story) fenced(of, observers []string) {
 		for _, o := range observers {
 			for _, node := range of {
 				if n := seenBy(v, o, node); n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
-					return fmt.Sprintf("%s holds %s for %s", o, node, n.GetState())
+					return fmt.Sprintf("%s reports %s as %s", o, node, n.GetState())
 				}
 			}
 		}
@@ -38,7 +38,7 @@ func (s *story) fenced(of, observers []string) {
 		for _, node := range of {
 			d := seenBy(v, o, node).GetDeath()
 			if d.GetBootNonce() != s.boots[node] {
-				s.t.Fatalf("%s says that incarnation %q of %s is dead, which was %q", o, d.GetBootNonce(), node, s.boots[node])
+				s.t.Fatalf("%s reports that incarnation %q of %s is dead, and that was %q", o, d.GetBootNonce(), node, s.boots[node])
 			}
 			s.logf("%s: %s is FENCED, %s", o, node, d.GetProof())
 		}
@@ -54,8 +54,9 @@ func seenBy(v *observe.View, observer, node string) *fencingv1.NodeStatus {
 	return nil
 }
 
-// returned checks, when all is well again, that the nodes that were reset are back in another incarnation, that all
-// who were not reset know the death of the one before by that, and that nobody else is another or is taken for dead.
+// returned is called when all is well again. It checks that the nodes that were reset are back in another incarnation,
+// and that all others know the death of the former one from the new boot. No other node may have changed its
+// incarnation or be taken for dead.
 func (s *story) returned(v *observe.View) {
 	s.t.Helper()
 	var gone, stayed []string
@@ -76,7 +77,7 @@ func (s *story) returned(v *observe.View) {
 			d := seenBy(v, o, node).GetDeath()
 			switch {
 			case d.GetBootNonce() == boot && d != nil:
-				s.t.Fatalf("%s holds the incarnation of %s that runs for dead: %v", o, node, d)
+				s.t.Fatalf("%s takes the present incarnation of %s for dead: %v", o, node, d)
 			case slices.Contains(gone, node) && (d.GetProof() != fencingv1.Proof_PROOF_BOOT || d.GetBootNonce() != s.boots[node]):
 				s.t.Fatalf("%s does not know by another boot of %s that incarnation %q has ended: %v", o, node, s.boots[node], d)
 			}
@@ -87,13 +88,13 @@ func (s *story) returned(v *observe.View) {
 	}
 }
 
-// deadTooSoon checks that nobody held the node for dead before the hypervisor saw its reset.
+// deadTooSoon checks that no node was taken for dead before the hypervisor saw its reset.
 func (s *story) deadTooSoon(node string, reset time.Time) {
 	s.t.Helper()
 	for _, other := range without(s.nodes, node) {
 		at, ok := s.saidAt(other, s.well, func(d decision) bool { return d.Msg == "death of a node confirmed" && d.Peer == node })
 		if ok && at.Before(reset) {
-			s.t.Fatalf("%s held %s for dead %v before its reset", other, node, reset.Sub(at))
+			s.t.Fatalf("%s took %s for dead %v before its reset", other, node, reset.Sub(at))
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	long    = flag.Bool("long", false, "the scenarios that take longest, too")
-	few     = flag.Bool("few", false, "the short set of watchdogs")
+	long    = flag.Bool("long", false, "also run the scenarios that take longest")
+	few     = flag.Bool("few", false, "run only the short set of watchdogs")
 	outage  = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
 	outages = flag.String("outages", "3,5,8", "how many nodes an outage of all networks is run with, one lab after the other")
 	timing  = flag.String("timing", "careful", "the profile of the agents in those labs")
@@ -20,11 +20,11 @@ var (
 type scenario struct {
 	name  string
 	long  bool
-	nodes int // 0: four
+	nodes int // 0: four nodes
 	story func(s *story)
 }
 
-// The short set comes to less than ten minutes on two processors that have nothing else to do.
+// The short set takes less than ten minutes on two processors that do nothing else.
 var scenarios = []scenario{
 	{name: "LUN checked", story: (*story).lunChecked},
 	{name: "agent killed, unit starts it again", story: (*story).agentRestarted},
@@ -50,7 +50,7 @@ var scenarios = []scenario{
 	{name: "five nodes, two cut off from three", long: true, nodes: 5, story: (*story).minority},
 }
 
-// TestScenarios goes through all scenarios with one lab, and a new one after a failure.
+// TestScenarios runs all scenarios in one lab, and in a new one after a failure.
 func TestScenarios(t *testing.T) {
 	need(t)
 	stalls := observe.NewStalls()
@@ -89,7 +89,8 @@ func TestScenarios(t *testing.T) {
 			}()
 			s.noteBoots(s.allWell("all well"))
 			s.began = time.Now()
-			s.begin(l) // what the machines waited for while they booted says nothing of the scenario
+			// The time for which the machines waited while they booted has nothing to do with the scenario.
+			s.begin(l)
 			c.story(s)
 			s.heal()
 			s.returned(s.allWell("all well again"))

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
 )
 
-// Stories about the networks and the LUN.
+// The stories in this file are about the networks and the LUN.
 
 // lunChecked: fencectl can use the LUN.
 func (s *story) lunChecked() {
@@ -30,14 +30,14 @@ func (s *story) equalSplit() {
 	s.fenced(lost, won)
 }
 
-// minority: two of five are no half, and there is nothing to decide.
+// minority: two of five are not half of the group, so there is nothing to decide.
 func (s *story) minority() {
 	two, three := s.nodes[:2], s.nodes[2:]
 	at := s.cut(networks, two, three)
 	s.alive(three, at, s.reset(two, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// isolated: three of four live, the lone one is reset though it reaches the LUN.
+// isolated: three of four live, and the fourth is reset although it reaches the LUN.
 func (s *story) isolated() {
 	lone := "n2"
 	rest := without(s.nodes, lone)
@@ -45,7 +45,8 @@ func (s *story) isolated() {
 	s.alive(rest, at, s.reset([]string{lone}, at, s.budget.GetHorizonMajority().AsDuration()))
 }
 
-// silence cuts all networks between any two nodes, that of the LUN excepted, and waits until they hold by the LUN.
+// silence cuts all networks between any two nodes except the network of the LUN, and waits until the nodes hold by the
+// LUN.
 func (s *story) silence() (at time.Time) {
 	at = s.drop(apart(s.nodes)...)
 	s.logf("all networks cut")
@@ -53,10 +54,11 @@ func (s *story) silence() (at time.Time) {
 	return at
 }
 
-// allNetworks: no two nodes reach each other, and all reach the LUN. No part could live, so no watchdog may fire.
+// allNetworks: no two nodes reach each other, and all reach the LUN. No part could have quorum, so no watchdog may
+// fire.
 func (s *story) allNetworks() { s.rideOut(*outage) }
 
-// apart is all that goes between any two of the nodes; the network of the LUN is none of theirs.
+// apart returns all traffic between any two of the nodes. The network of the LUN is not part of it.
 func apart(nodes []string) (hops []fabric.Hop) {
 	for i, node := range nodes {
 		hops = append(hops, between(networks, []string{node}, nodes[i+1:])...)
@@ -64,7 +66,7 @@ func apart(nodes []string) (hops []fabric.Hop) {
 	return hops
 }
 
-// threeFirst: of four that held by the LUN three are a majority again, and the fourth has lost.
+// threeFirst: four nodes hold by the LUN. Three of them become a majority again, and the fourth has lost.
 func (s *story) threeFirst() {
 	at := s.silence()
 	s.alive(s.nodes, at, at.Add(watchdogTimeout+feedInterval))
@@ -75,7 +77,7 @@ func (s *story) threeFirst() {
 	s.fenced(lone, rest)
 }
 
-// held holds when these nodes are fed and have no quorum, as the LUN shows that nobody can live.
+// held holds when these nodes are fed without quorum, because the LUN shows that no part of the group can live.
 func held(nodes ...string) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range nodes {
@@ -88,17 +90,17 @@ func held(nodes ...string) observe.Condition {
 	}
 }
 
-// oneNetwork: the other network is enough.
+// oneNetwork: one network is lost, and the other one is enough.
 func (s *story) oneNetwork() {
 	at := s.cut(networks[1:], s.nodes[:2], s.nodes[2:])
 	s.await(s.lost(), "the network is lost between the halves", s.nodes, observe.Networks(false, networks[1:], []string{"n1", "n3"}))
 	s.unharmed(s.nodes, at)
 }
 
-// lost is how long after a fault the agents must know of it.
+// lost is the time after a fault within which the agents must have noticed it.
 func (s *story) lost() time.Duration { return s.budget.GetDMax().AsDuration() + patience }
 
-// oneWay: what is heard in one direction only does not count, and three of four still count each other.
+// oneWay: what is heard in only one direction does not count, and three of four still count each other.
 func (s *story) oneWay() {
 	var hops []fabric.Hop
 	for _, network := range networks {
@@ -142,14 +144,15 @@ func noLUN(of []string) observe.Condition {
 	}
 }
 
-// sessionLimit is when the initiator gives a session up: interval and timeout of its own probes, and the wait for another.
+// sessionLimit is the time after which the initiator gives up a session: interval and timeout of its own probes, and
+// the wait for another session.
 const sessionLimit = 15 * time.Second
 
-// lunLimit is how long it takes a node at most to miss the LUN, or to have it back: session and commands have
-// timeouts of their own.
+// lunLimit is the longest time until a node notices that the LUN is lost or back: session and commands have separate
+// timeouts.
 const lunLimit = time.Minute
 
-// lunLostByAll: the target is gone for everybody and comes back. Under healthy networks that is nobody's fault.
+// lunLostByAll: the target goes away for everybody and comes back. While the networks work, that must reset nobody.
 func (s *story) lunLostByAll() {
 	at := time.Now()
 	target := "/sys/kernel/config/target/iscsi/" + targetName + "/tpgt_1/enable"
@@ -163,8 +166,8 @@ func (s *story) lunLostByAll() {
 	s.unharmed(s.nodes, at)
 }
 
-// lunBlinks: all lose the LUN for a moment, and again for longer than a session lasts. Nobody is reset, nobody is
-// LEFT, and the verdict stays what it is.
+// lunBlinks: all nodes lose the LUN for a moment, and again for longer than a session lasts. No node is reset or LEFT,
+// and the verdict does not change.
 func (s *story) lunBlinks() {
 	at := time.Now()
 	for _, length := range []time.Duration{3 * time.Second, sessionLimit + 5*time.Second} {
@@ -176,7 +179,7 @@ func (s *story) lunBlinks() {
 	s.unharmed(s.nodes, at)
 	for _, node := range s.nodes {
 		if text, ok := s.saidLeft(node, at); ok {
-			s.fatal("%s said LEFT while the networks were healthy: %s", node, text)
+			s.fatal("%s reported LEFT while the networks were healthy: %s", node, text)
 		}
 		if when, ok := s.decidedAt(node, at, func(d decision) bool { return d.Action != "feed" }); ok {
 			s.fatal("%s changed its verdict %v after the LUN was lost", node, when.Sub(at))
@@ -184,7 +187,7 @@ func (s *story) lunBlinks() {
 	}
 }
 
-// lunPath: I/O on one path hangs and then goes on, before the session gives it up and after.
+// lunPath: I/O on one path hangs and then continues, once before the session gives it up and once after that.
 func (s *story) lunPath() {
 	for _, length := range []time.Duration{4 * time.Second, 30 * time.Second} {
 		at := s.cut([]string{san}, []string{"n1"}, []string{storage})
@@ -206,7 +209,7 @@ func (s *story) splitWithoutLUN() {
 	s.await(lunLimit, "nobody minds", s.nodes, observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, s.nodes...))
 	at := s.cut(networks, without, with)
 	if lost, _ := s.oneHalf(at, without, with); !slices.Equal(lost, without) {
-		s.t.Fatalf("%v were reset, which have the LUN", lost)
+		s.t.Fatalf("%v were reset although they have the LUN", lost)
 	}
 }
 

@@ -20,61 +20,63 @@ import (
 )
 
 const (
-	// upLimit bounds boots and returns: four machines that boot at once share two processors with the rest.
+	// upLimit bounds boots and returns: four machines that boot at once share two processors with everything else.
 	upLimit = 3 * time.Minute
 	// askLimit bounds one question to an agent.
 	askLimit = 10 * time.Second
-	// recheck is the pause between two looks at all agents: each costs an emulated processor some 100 ms.
+	// recheck is the pause between two checks of all agents: each check costs an emulated processor about 100 ms.
 	recheck = 2 * time.Second
-	// progressEvery is how often a long wait says what for.
+	// progressEvery is the interval at which a long wait logs what it waits for.
 	progressEvery = 20 * time.Second
-	// patience is what emulation on busy processors may add to a bound that the agents keep.
+	// patience is the time that emulation on busy processors may add to a bound that the agents keep.
 	patience = 10 * time.Second
-	// starvedShare of the time is what a machine may wait for processors before what is slow in it says nothing.
+	// If a machine waits for processors for more than starvedShare of the time, slow results in it prove nothing.
 	starvedShare = 0.25
-	// standstill is how long the machine that emulates may stand still before what is seen says nothing.
+	// If the host stands still for longer than standstill, what is observed proves nothing.
 	standstill = 2 * time.Second
 )
 
-// story is one scenario under way.
+// story is one scenario while it runs.
 type story struct {
 	*lab
 	t       *testing.T
 	name    string
 	began   time.Time
 	stalls  *observe.Stalls
-	budget  *fencingv1.TimeBudget // as the agents publish it
-	well    time.Time             // when the scenario began with all well
-	boots   map[string]string     // the incarnations of the nodes then
+	budget  *fencingv1.TimeBudget // published by the agents
+	well    time.Time             // when the scenario began, with all nodes well
+	boots   map[string]string     // the incarnations of the nodes at that moment
 	dropped []fabric.Hop
-	before  map[string]time.Duration // what each machine had waited for processors when the scenario began
+	// before is the time for which each machine had waited for processors when the scenario began.
+	before map[string]time.Duration
 }
 
-// logf is a line of progress.
+// logf logs a line of progress.
 func (s *story) logf(format string, args ...any) {
 	s.t.Helper()
 	s.t.Logf("%6.1fs %s", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// fatal ends the scenario for something that did not happen in time. Where the machines stood still, or waited for
-// processors, that says nothing. What must never happen, however slow all is, is for t.Fatal.
+// fatal ends the scenario because something did not happen in time. If the machines stood still or waited for
+// processors, that proves nothing, and the scenario is skipped. Use t.Fatal for what must never happen, however slow
+// the machines are.
 func (s *story) fatal(format string, args ...any) {
 	s.t.Helper()
 	text := fmt.Sprintf(format, args...)
 	if took := s.stalls.Since(s.began); took > standstill {
-		s.t.Skipf("says nothing: the machine stood still for %v: %s", took.Round(time.Millisecond), text)
+		s.t.Skipf("this proves nothing: the machine stood still for %v: %s", took.Round(time.Millisecond), text)
 	}
 	elapsed := time.Since(s.began)
 	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
 		if waited := s.waited(name) - s.before[name]; waited > time.Duration(starvedShare*float64(elapsed)) {
-			s.t.Skipf("says nothing: in %v the threads of machine %s waited %v for a processor: %s",
+			s.t.Skipf("this proves nothing: in %v the threads of machine %s waited %v for a processor: %s",
 				elapsed.Round(time.Second), name, waited.Round(time.Second), text)
 		}
 	}
 	s.t.Fatal(text)
 }
 
-// waited is how long a machine has waited for processors since it was started; 0: not known.
+// waited returns the time for which a machine has waited for processors since it was started; 0: unknown.
 func (s *story) waited(name string) time.Duration {
 	waited, err := s.machines[name].Waited()
 	if err != nil {
@@ -83,7 +85,7 @@ func (s *story) waited(name string) time.Duration {
 	return waited
 }
 
-// begin notes what the lab has been through before this scenario.
+// begin records the state of the lab before this scenario.
 func (s *story) begin(l *lab) {
 	s.lab = l
 	s.before = map[string]time.Duration{}
@@ -109,7 +111,7 @@ func (s *story) run(node, script string) string {
 	return out
 }
 
-// status is what the agent of a node says of itself; nil: it does not answer.
+// status returns what the agent of a node reports about itself, or nil if it does not answer.
 func (s *story) status(ctx context.Context, node string) *fencingv1.Status {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -144,7 +146,7 @@ func (s *story) view(of []string) *observe.View {
 	return v
 }
 
-// await asks the nodes until the conditions hold.
+// await asks the nodes repeatedly until the conditions hold.
 func (s *story) await(within time.Duration, what string, of []string, conditions ...observe.Condition) *observe.View {
 	s.t.Helper()
 	v := s.view(of)
@@ -193,10 +195,10 @@ func (s *story) allWell(what string) *observe.View {
 	return v
 }
 
-// until lets time pass where a fault is to last that long.
+// until waits until a moment, for faults with a fixed length.
 func (s *story) until(at time.Time) { <-time.After(time.Until(at)) }
 
-// eventually waits for something in the events of the machines that a slow lab may owe.
+// eventually waits for something in the events of the machines that a slow lab may delay.
 func (s *story) eventually(deadline time.Time, what string, condition func() string) {
 	s.t.Helper()
 	if missing := s.poll(deadline, condition); missing != "" {
@@ -204,7 +206,7 @@ func (s *story) eventually(deadline time.Time, what string, condition func() str
 	}
 }
 
-// surely waits for something that safety asks for: however slow the lab is, two parts must not live for so long.
+// surely waits for something that safety requires: however slow the lab is, two parts must not both live for so long.
 func (s *story) surely(deadline time.Time, what string, condition func() string) {
 	s.t.Helper()
 	if missing := s.poll(deadline, condition); missing != "" {
@@ -223,7 +225,7 @@ func (s *story) poll(deadline time.Time, condition func() string) (missing strin
 	}
 }
 
-// resetAt is when the hypervisor first saw the node reset after a moment.
+// resetAt returns when the hypervisor first saw the node reset after a moment.
 func (s *story) resetAt(node string, after time.Time) (time.Time, bool) {
 	return s.first(node, after, func(e machine.Event) bool { return isReset(e) })
 }
@@ -238,7 +240,7 @@ func (s *story) first(node string, after time.Time, is func(machine.Event) bool)
 	return time.Time{}, false
 }
 
-// alive waits until the kernels of the nodes have seen two feeds after a moment, and checks that none was reset.
+// alive waits until the kernels of the nodes have seen two feeds after a moment, and checks that no node was reset.
 func (s *story) alive(of []string, since, after time.Time) {
 	s.t.Helper()
 	s.eventually(latest(after, time.Now()).Add(3*feedInterval+patience), "fed on", func() string {
@@ -252,11 +254,11 @@ func (s *story) alive(of []string, since, after time.Time) {
 		}
 		return ""
 	})
-	s.logf("%s: fed on, not reset", strings.Join(of, " "))
+	s.logf("%s: was still fed, and not reset", strings.Join(of, " "))
 }
 
-// unharmed checks that no node is reset for a fault of this moment: all are still fed when each node that has lost its
-// permission by it cannot be fed any more.
+// unharmed checks that a fault at this moment resets no node: all nodes are still fed when a node that had lost its
+// permission because of the fault could no longer be.
 func (s *story) unharmed(of []string, at time.Time) {
 	s.t.Helper()
 	b := s.budget
@@ -270,7 +272,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// reset waits until all the nodes were reset, by the horizon that the agents publish, and records each.
+// reset waits until all the nodes were reset, at the latest by the horizon that the agents publish, and records each
+// reset.
 func (s *story) reset(of []string, cut time.Time, horizon time.Duration) (last time.Time) {
 	s.t.Helper()
 	s.surely(cut.Add(horizon+patience), fmt.Sprintf("%s: reset", strings.Join(of, " ")), func() string {
@@ -291,14 +294,14 @@ func (s *story) reset(of []string, cut time.Time, horizon time.Duration) (last t
 	return last
 }
 
-// cut drops all that goes between the two sides on the networks named, besides what is cut already.
+// cut drops all traffic between the two sides on the given networks, in addition to what is already cut.
 func (s *story) cut(on []string, a, b []string) time.Time {
 	at := s.drop(between(on, a, b)...)
 	s.logf("cut %s between %s and %s", strings.Join(on, "+"), strings.Join(a, " "), strings.Join(b, " "))
 	return at
 }
 
-// between is all that goes between two sets of machines.
+// between returns all traffic between two sets of machines.
 func between(on, a, b []string) (hops []fabric.Hop) {
 	for _, network := range on {
 		for _, x := range a {
@@ -331,7 +334,7 @@ func (s *story) heal() time.Time {
 	return at
 }
 
-// oneHalf waits until one of the halves was reset as a whole and returns it first.
+// oneHalf waits until one of the halves was reset as a whole, and returns that half first.
 func (s *story) oneHalf(cut time.Time, a, b []string) (lost, won []string) {
 	s.t.Helper()
 	horizon := s.budget.GetHorizonTie().AsDuration()

@@ -9,26 +9,27 @@ import (
 	"time"
 )
 
-// row is one reset: when it happened and what led to it, as times since the fault.
+// row is one reset: when it happened and what led to it, as times after the fault.
 type row struct {
 	scenario string
-	verdict  time.Duration // 0: the agent did not say
-	granted  time.Duration // when the last of the other half had its verdict; 0: no tie was won
-	lastFeed time.Duration // negative: before the fault
+	verdict  time.Duration // 0: the agent did not log it
+	granted  time.Duration // when the last node of the other half had its verdict; 0: no node won a tie
+	lastFeed time.Duration // negative: it was before the fault
 	reset    time.Duration
-	horizon  time.Duration // 0: not the agent's doing
+	horizon  time.Duration // 0: the agent did not cause the reset
 }
 
-// recorded are the resets of all scenarios, passed how often each has passed. Runs add up.
+// recorded contains the resets of all scenarios, and passed the number of times each has passed. Later runs add to
+// both.
 var (
 	recorded []row
 	passed   = map[string]int{}
 )
 
-// feedTolerance is how late the harness may hear of a feed, and how exact the software watchdog is.
+// feedTolerance is the time by which the harness may hear of a feed late, or the software watchdog may be inexact.
 const feedTolerance = time.Second
 
-// note keeps the times of a reset.
+// note records the times of a reset.
 func (s *story) note(node string, cut, reset time.Time) row {
 	s.t.Helper()
 	r := row{scenario: s.name, reset: reset.Sub(cut)}
@@ -49,8 +50,8 @@ func (s *story) note(node string, cut, reset time.Time) row {
 	return r
 }
 
-// record keeps the times of a reset and checks them: the watchdog must have fired its timeout after the last feed, or after it
-// was made short by a node that condemned itself, and all of it within the horizon.
+// record records the times of a reset and checks them: the watchdog must have fired its timeout after the last feed, or
+// after a node that condemned itself shortened the timeout. The reset must also be within the horizon.
 func (s *story) record(node string, cut, reset time.Time, horizon time.Duration) {
 	s.t.Helper()
 	r := s.note(node, cut, reset)
@@ -77,7 +78,7 @@ func known(d time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// spread is least, median and greatest, without what is not known.
+// spread prints least, median and greatest of the known values.
 func spread(all []time.Duration) string {
 	all = slices.DeleteFunc(all, func(d time.Duration) bool { return d == 0 })
 	if len(all) == 0 {
@@ -91,7 +92,7 @@ func spread(all []time.Duration) string {
 	return strings.TrimSuffix(least, " s") + " / " + strings.TrimSuffix(middle, " s") + " / " + most
 }
 
-// tableEnv names a Markdown file in which the table between the two marks is replaced.
+// tableEnv names the variable with the Markdown file in which the table between the two marks is replaced.
 const tableEnv = "FENCING_VMS_TABLE"
 
 const (
@@ -100,7 +101,7 @@ const (
 	tableEnd   = "<!-- end of resets -->\n"
 )
 
-// table is all scenarios that have passed, in the order of names, as Markdown.
+// table returns all scenarios that have passed as a Markdown table, in the order of names.
 func table(names []string, passed map[string]int, rows []row) string {
 	var b strings.Builder
 	b.WriteString(tableHead)
@@ -129,7 +130,7 @@ func table(names []string, passed map[string]int, rows []row) string {
 	return b.String()
 }
 
-// writeTable puts the table of all runs into the file that was asked for.
+// writeTable puts the table of all runs into the requested file.
 func writeTable() error {
 	path := os.Getenv(tableEnv)
 	if path == "" || len(recorded) == 0 {
@@ -150,7 +151,8 @@ func writeTable() error {
 	return os.WriteFile(path, []byte(changed), 0o644)
 }
 
-// updateTable makes a new table of the old one between two marks of a file; without a path it does nothing.
+// updateTable replaces the table between two marks of a file with one that merge makes from it. Without a path it does
+// nothing.
 func updateTable(path, begin, end string, merge func(old string) string) error {
 	if path == "" {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
-// stays makes a kernel that has panicked stay so, as it does by default.
+// stays makes a kernel that has panicked stay in that state, as it does by default.
 const stays = "panic=0"
 
-// panics: a watchdog that was fed until the kernel panicked resets the machine, unless its driver needs a kernel
-// that runs (softdog), or gives a panic more time (ipmi_watchdog: 255 s).
+// panics: a watchdog that was fed until the kernel panicked resets the machine, unless its driver needs a running
+// kernel (softdog) or allows more time after a panic (ipmi_watchdog: 255 s).
 func (b *bench) panics() {
 	b.boot()
 	b.arms()
@@ -39,14 +39,15 @@ func (b *bench) panics() {
 		return
 	}
 	reset, _ := b.resetBy(b.p.fires)
-	after := reset.Sub(at) // the last feed was less than a second before
+	after := reset.Sub(at) // the last feed was less than a second earlier
 	b.logf("%s: reset %v after the panic", b.p.name, after)
 	if after < b.p.fires-time.Second-tolerance || after > b.p.fires+tolerance {
 		b.fatal("reset %v after the panic, not %v", after, b.p.fires)
 	}
 }
 
-// isCondemned: a boot that is condemned has ended when peers say FENCED; a driver that cannot be relied on tells them nothing.
+// isCondemned: a condemned boot has ended when peers report FENCED. If the driver cannot be relied on, the peers are
+// told nothing.
 func (b *bench) isCondemned() {
 	b.boot()
 	began := time.Now()
@@ -75,6 +76,6 @@ func (b *bench) isCondemned() {
 	reset, _ := b.ended()
 	b.logf("%s: condemned, told %v (%s), reset after %v, FENCED after %v", b.p.name, c.Told, c.Why, reset.Sub(at), c.Bound)
 	if c.Told > 0 && reset.Sub(at) > c.Bound {
-		b.t.Errorf("reset %v after the boot was condemned, and peers say FENCED after %v", reset.Sub(at), c.Bound)
+		b.t.Errorf("reset %v after the boot was condemned, and peers report FENCED after %v", reset.Sub(at), c.Bound)
 	}
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// part is a watchdog in a machine that QEMU emulates, and what is expected of it.
+// part is a watchdog in a machine that QEMU emulates, and its expected behaviour.
 type part struct {
 	name        string
-	board       string   // of QEMU
-	qemu        []string // more of its arguments
+	board       string   // QEMU's machine type
+	qemu        []string // more arguments of QEMU
 	modules     []control.Module
 	device      string // watchdog.device; empty: /dev/watchdog
-	path        string // of the device, where fencectl has to be told which
-	identity    string // as its driver calls itself
+	path        string // path of the device, if fencectl must be given it
+	identity    string // the name that its driver reports
 	timeout     time.Duration
-	fires       time.Duration // after the last feed; 0: never
-	unlisted    bool          // the agent is built without the driver in its table of late ones
-	outside     bool          // of the kernel's watchdog core: nothing of it is in sysfs, and it cannot be tried
-	needsKernel bool          // once the kernel has panicked it fires late, or not at all
-	short       bool          // one of the short set
+	fires       time.Duration // time after the last feed; 0: never
+	unlisted    bool          // the agent is built without the driver in its table of late drivers
+	outside     bool          // it does not use the kernel's watchdog core, is not in sysfs, and cannot be tried
+	needsKernel bool          // after a kernel panic it fires late, or not at all
+	short       bool          // it belongs to the short set
 }
 
-// core are the modules of a driver that uses the kernel's watchdog core, loaded as deploy/node/modprobe.d asks for.
+// core returns the modules of a driver that uses the kernel's watchdog core, loaded as deploy/node/modprobe.d says.
 func core(drivers ...control.Module) []control.Module {
 	return append([]control.Module{{Path: "watchdog", Options: "stop_on_reboot=0"}}, drivers...)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// partsEnv names the Markdown file whose table of watchdogs is brought up to date.
+// partsEnv names the variable with the Markdown file whose table of watchdogs is updated.
 const partsEnv = "FENCING_VMS_WATCHDOGS"
 
 const (
@@ -18,7 +18,7 @@ const (
 	partsEnd   = "<!-- end of watchdogs -->\n"
 )
 
-// partRows are the rows of all runs, one for each part.
+// partRows returns the rows of all runs, one for each part.
 func partRows(rows []shown) string {
 	var names []string
 	of := map[string][]shown{}
@@ -52,7 +52,7 @@ func partRows(rows []shown) string {
 	return b.String()
 }
 
-// file is what the trial left on disk, in few words.
+// file summarizes the file that the trial left on disk.
 func (r shown) file() string {
 	switch {
 	case r.outside:
@@ -63,7 +63,7 @@ func (r shown) file() string {
 	return r.says
 }
 
-// collected are the rows of all runs of this process.
+// collected contains the rows of all runs of this process.
 var collected []shown
 
 func writeParts(rows []shown) error {

@@ -27,29 +27,31 @@ import (
 // boardKernel is Debian's package that depends on a kernel with drivers for boards.
 const boardKernel = "linux-image-amd64"
 
-// tolerance is how early a reset may come, and how late the harness may learn of it or of the last feed.
+// tolerance is the time by which a reset may come early, or the harness may learn of it or of the last feed late.
 const tolerance = time.Second
 
-// bench is one part under trial. Its machine ends with each reset, and its disk goes into the next one.
+// bench is one part under trial. Its machine ends with each reset, and the next one gets its disk.
 type bench struct {
 	*story
 	p     part
-	found *fencingv1.Status // before the trial
+	found *fencingv1.Status // the agent's status before the trial
 	kept  calibration.Trial // what the trial left on disk
 	row   shown
 }
 
-// shown is what the table has of a part.
+// shown is the row of a part in the table.
 type shown struct {
 	part
-	set, read          time.Duration
-	unfed              time.Duration // from the last feed to the reset
-	says               string        // the file
-	before, after      time.Duration // the horizon published, before the trial and after it
-	killed, dead, bare time.Duration // from the last contact: the reset, where a starved agent is killed late; FENCED; FENCED without the driver's delay
+	set, read     time.Duration
+	unfed         time.Duration // from the last feed to the reset
+	says          string        // the content of the file
+	before, after time.Duration // the published horizon, before and after the trial
+	// These times are counted from the last contact: the reset if a starved agent is killed late, FENCED, and FENCED
+	// without the driver's delay.
+	killed, dead, bare time.Duration
 }
 
-// TestWatchdogs has the product find, arm, read, feed, disarm and try real drivers, and starve their machines.
+// TestWatchdogs lets the product find, arm, read, feed, disarm and try real drivers, and starve their machines.
 func TestWatchdogs(t *testing.T) {
 	need(t)
 	if os.Getenv(kernelEnv) == "" {
@@ -83,7 +85,7 @@ func TestWatchdogs(t *testing.T) {
 	}
 }
 
-// lone is the only one.
+// lone is the name of the only node.
 const lone = "n1"
 
 // whole is the story of a part.
@@ -111,10 +113,10 @@ func (b *bench) whole() {
 		b.p.name, b.row.set, b.row.read, b.row.unfed, b.row.says, b.row.before, b.row.after, b.row.killed, b.row.dead, b.row.bare)
 }
 
-// spec is watchdog.device.
+// spec returns watchdog.device.
 func (b *bench) spec() string { return cmp.Or(b.p.device, "/dev/watchdog") }
 
-// install makes the image and the disk.
+// install creates the image and the disk.
 func (b *bench) install(ctx context.Context) error {
 	c := card(1, 1, networks[0])
 	text, err := yaml.Marshal(map[string]any{
@@ -154,7 +156,7 @@ func (b *bench) install(ctx context.Context) error {
 	return errors.Join(err, image.Disk(ctx, b.disk(), root, diskMegabytes))
 }
 
-// unlisted is what makes iTCO_wdt a driver of which the agent knows nothing.
+// unlisted makes the agent know nothing of the driver iTCO_wdt.
 var unlisted = mutant{name: "iTCO_wdt is not in the table", file: "watchdog/port.go", from: `	"iTCO_wdt": {func`, to: `	"unlisted": {func`}
 
 // unlist puts an agent on the disk that does not know the driver.
@@ -203,7 +205,7 @@ const (
 	fencectl  = control.DiskMount + "/bin/fencectl"
 )
 
-// listed is what fencectl watchdog list shows of the part.
+// listed returns what fencectl watchdog list prints about the part.
 func (b *bench) listed() (w struct{ Name, Identity, State, Timeout string }) {
 	b.t.Helper()
 	var all []struct{ Name, Identity, State, Timeout string }
@@ -220,7 +222,7 @@ func (b *bench) listed() (w struct{ Name, Identity, State, Timeout string }) {
 	return w
 }
 
-// finding is what fencectl doctor says of the part.
+// finding returns what fencectl doctor prints about the part.
 func (b *bench) finding() (f struct{ Level, Subject, Found, Do string }) {
 	b.t.Helper()
 	var all []struct{ Level, Subject, Found, Do string }
@@ -234,11 +236,11 @@ func (b *bench) finding() (f struct{ Level, Subject, Found, Do string }) {
 			return f
 		}
 	}
-	b.t.Fatalf("fencectl doctor says nothing of %q: %s", b.p.identity, text)
+	b.t.Fatalf("fencectl doctor does not mention %q: %s", b.p.identity, text)
 	return f
 }
 
-// finds: what looks at a machine before an agent runs agrees on what there is.
+// finds: the tools that examine a machine before an agent runs agree on its watchdog.
 func (b *bench) finds() {
 	w, f := b.listed(), b.finding()
 	if w.Name != f.Subject {
@@ -285,7 +287,8 @@ func (b *bench) disarms() {
 		return ""
 	})
 	if b.p.outside {
-		b.until(time.Now().Add(b.p.fires + 3*time.Second)) // nothing else shows it
+		// Nothing else proves it.
+		b.until(time.Now().Add(b.p.fires + 3*time.Second))
 	} else if w := b.listed(); w.State != "inactive" {
 		b.t.Errorf("after the agent has ended: %+v", w)
 	}
@@ -295,14 +298,14 @@ func (b *bench) disarms() {
 	b.logf("disarmed")
 }
 
-// ended is when the hypervisor saw the machine's reset: by its watchdog, or by the guest.
+// ended returns when the hypervisor saw the machine's reset, which its watchdog or the guest caused.
 func (b *bench) ended() (at time.Time, ended bool) {
 	return b.first(lone, time.Time{}, func(e machine.Event) bool {
 		return e.Kind == machine.QMP && (e.Source == "WATCHDOG" || e.Source == "SHUTDOWN" || isReset(e))
 	})
 }
 
-// resetBy waits for the reset, and returns how long after the last feed it came.
+// resetBy waits for the reset, and returns the time from the last feed to it.
 func (b *bench) resetBy(limit time.Duration) (at time.Time, fired time.Duration) {
 	b.t.Helper()
 	b.surely(time.Now().Add(limit+patience), "reset", func() string {
@@ -327,7 +330,7 @@ func (b *bench) onTime(fired time.Duration) {
 	}
 }
 
-// try is fencectl watchdog test.
+// try runs fencectl watchdog test.
 func (b *bench) try() string {
 	command := fmt.Sprintf("%s watchdog test --yes-reset-this-node --timeout %v --file %s/lib/members-history", fencectl, b.p.timeout, control.DiskMount)
 	if b.p.path != "" {
@@ -336,7 +339,7 @@ func (b *bench) try() string {
 	return command + " 2>&1"
 }
 
-// tries: fencectl watchdog test resets the machine, or says that the watchdog did not.
+// tries: fencectl watchdog test resets the machine, or reports that the watchdog did not.
 func (b *bench) tries() {
 	done := make(chan string, 1)
 	go func() {
@@ -357,7 +360,7 @@ func (b *bench) tries() {
 	<-done
 }
 
-// refusesTrial: nobody could tell what a watchdog outside of the core does before it is opened.
+// refusesTrial: nobody can know what a watchdog outside of the core does before it is opened.
 func (b *bench) refusesTrial() {
 	text := b.run(lone, "cd /; "+b.try()+"; echo exit $?")
 	if !strings.Contains(text, "exit 1") || !strings.Contains(text, "cannot be tried: its driver is not in /sys/class/watchdog") {
@@ -366,7 +369,7 @@ func (b *bench) refusesTrial() {
 	b.row.says = "nothing"
 }
 
-// hangs stops the agent, which is the last contact with the node, and the last feed.
+// hangs stops the agent. That is the last contact with the node and its last feed.
 func (b *bench) hangs() time.Time {
 	at := time.Now()
 	b.run(lone, "kill -STOP $(pidof fencing-agent)")
@@ -382,7 +385,7 @@ func (b *bench) starves() {
 	b.onTime(b.row.unfed)
 }
 
-// knows: after the trial, what it has shown is in what the agent and doctor say.
+// knows: after the trial, the agent and doctor report what it has proven.
 func (b *bench) knows() {
 	f := b.finding()
 	if b.p.fires == 0 {
@@ -394,7 +397,7 @@ func (b *bench) knows() {
 	b.row.after = budget.GetHorizonMajority().AsDuration()
 	b.row.dead = b.row.after
 	read := status.GetWatchdog().GetTimeout().AsDuration()
-	// The same sum for a driver that fires when its timeout has passed.
+	// This is the same sum for a driver that fires when its timeout has passed.
 	b.row.bare = b.row.after - 2*(budget.GetRelease().AsDuration()-read)
 	if w := budget.GetWatchdogTimeout().AsDuration(); w < b.row.unfed-tolerance/2 {
 		b.t.Errorf("it has fired after %v, and the agent reckons with %v", b.row.unfed, w)
@@ -415,13 +418,13 @@ func (b *bench) says() {
 	if err != nil || len(all) == 0 {
 		b.t.Fatalf("%v: %s", err, text)
 	}
-	b.kept = all[len(all)-1] // the one before is from before it was armed
-	const now = 1            // another boot
+	b.kept = all[len(all)-1] // the trial before it was recorded before the watchdog was armed
+	const now = 1            // stands for another boot
 	if r := b.kept.Result(now); r != calibration.Fired {
-		b.t.Errorf("the file says %d: %+v", r, b.kept)
+		b.t.Errorf("the result in the file is %d: %+v", r, b.kept)
 	}
 	b.row.says = fmt.Sprintf("ran %s to %s of %s", seconds(b.kept.Ran), seconds(b.kept.Latest()), seconds(b.kept.Timeout))
-	// What the table and the measurement say, each alone.
+	// These are the results by the table alone and by the measurement alone.
 	table := watchdog.Driver{Identity: b.p.identity}.Latest(b.kept.Timeout)
 	other := b.kept
 	other.Identity = "unknown"
@@ -434,7 +437,7 @@ func (b *bench) says() {
 	}
 }
 
-// refused: a watchdog that did not fire is not armed, and everybody says why.
+// refused: a watchdog that did not fire is not armed, and the agent and doctor say why.
 func (b *bench) refused(doctor string) {
 	if doctor != "wrong" {
 		b.t.Errorf("doctor takes the watchdog for %s", doctor)
@@ -456,8 +459,8 @@ func (b *bench) refused(doctor string) {
 	b.logf("refused: %s", w.GetError())
 }
 
-// starvesAndIsKilled: the agent hangs and is killed just before the watchdog fires, which starts the countdown once more.
-// No reset of a node that nobody sees comes later, and FENCED must not come before it.
+// starvesAndIsKilled: the agent hangs and is killed just before the watchdog fires, which starts the countdown once
+// more. No reset of a node that nobody sees can come later, and FENCED must not come before it.
 func (b *bench) starvesAndIsKilled() {
 	b.service(lone, "norestart")
 	last := b.hangs()
@@ -471,7 +474,8 @@ func (b *bench) starvesAndIsKilled() {
 	if b.row.killed > b.row.dead {
 		b.t.Errorf("FENCED %v after the last contact, and the reset came after %v", b.row.dead, b.row.killed)
 	}
-	// What a driver adds that is late by so much and is not known: FENCED of a machine that runs.
+	// This is the harm of a driver that is this late without the agent's knowledge: FENCED while the machine still
+	// runs.
 	if short := b.row.before < b.row.killed; short != b.p.unlisted {
 		b.t.Errorf("before the trial FENCED came %v after the last contact, and the reset after %v", b.row.before, b.row.killed)
 	}

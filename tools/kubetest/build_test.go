@@ -23,7 +23,7 @@ func main() { fmt.Println("hello from", version.Get()) }
 
 const kubetestModule = "integration/kube/cmd/kubetest/"
 
-// repository has those files, and Go that asks nobody.
+// repository creates a repository with these files, whose builds need no network.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	t.Setenv("GOPROXY", "off")
@@ -35,7 +35,7 @@ func repository(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// kubernetes is a repository whose Kubernetes is small.
+// kubernetes is a repository with a tiny Kubernetes.
 func kubernetes(t *testing.T) string {
 	return repository(t, map[string]string{
 		kubetestModule + "go.mod":               "module example.com/kubetest\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/component-base v0.2.3\n)\n\nreplace (\n\tk8s.io/kubernetes => ./k\n\tk8s.io/component-base => ./c\n)\n",
@@ -65,7 +65,7 @@ func run(t *testing.T, args ...string) (said string, err error) {
 	return string(out), err
 }
 
-// built runs the script and tells whether it compiled, and what the program says.
+// built runs the script. It reports whether the script compiled, and returns the output of the program.
 func built(t *testing.T, root string) (compiled bool, says string) {
 	t.Helper()
 	said, err := run(t, root)
@@ -79,7 +79,7 @@ func built(t *testing.T, root string) (compiled bool, says string) {
 	return strings.Contains(said, "is built after"), strings.TrimSpace(string(out))
 }
 
-// Guard: the key. It builds when the source has changed and at no other time.
+// Guard: the key. It builds when the source has changed, and otherwise never.
 func TestBuildsOncePerSource(t *testing.T) {
 	root := kubernetes(t)
 	if compiled, says := built(t, root); !compiled || says != "hello from v1.2.3 1 2" {
@@ -100,7 +100,7 @@ func TestBuildsOncePerSource(t *testing.T) {
 	}
 }
 
-// Guard: the move at the end. A build that fails neither leaves a program nor counts as done.
+// Guard: the move at the end. A build that fails leaves no program, and does not count as done.
 func TestFailedBuildSaysWhy(t *testing.T) {
 	root := kubernetes(t)
 	write(t, filepath.Join(root, kubetestModule, "main.go"), "package main\n\nfunc main() { undefinedName() }\n")
@@ -122,7 +122,7 @@ func TestReleaseIsMandatory(t *testing.T) {
 	}
 }
 
-// Guard: a folder of programs is replaced as a whole, and only by a build of all of them.
+// Guard: a folder of programs is replaced as a whole, and only after all of them were built.
 func TestFolderOfPrograms(t *testing.T) {
 	const module, main = "integration/cluster/cmd/runtime/", "package main\n\nfunc main() {}\n"
 	files := map[string]string{"tools/pkg-config": "#!/bin/sh\n", module + "go.mod": "module example.com/runtime\n\ngo 1.26\n\nrequire (\n\tgithub.com/containerd/containerd/v2 v2.0.1\n\tgithub.com/containernetworking/plugins v1.0.0\n\tgithub.com/opencontainers/runc v1.0.0\n)\n\nreplace (\n\tgithub.com/containerd/containerd/v2 => ./c\n\tgithub.com/containernetworking/plugins => ./p\n\tgithub.com/opencontainers/runc => ./r\n)\n"}
@@ -137,7 +137,7 @@ func TestFolderOfPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(root, "tools")+":"+os.Getenv("PATH"))
-	t.Setenv("CC", "go") // a program that is there
+	t.Setenv("CC", "go") // a program that exists
 	for _, again := range []bool{false, true} {
 		said, err := run(t, root, "runtime")
 		if compiled := strings.Contains(said, "is built after"); err != nil || compiled == again {

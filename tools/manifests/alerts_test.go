@@ -27,7 +27,7 @@ func alertsFile(t *testing.T) []byte {
 	return text
 }
 
-// alertRules loads alerts as Prometheus does at its start.
+// alertRules loads alerts like Prometheus at its start.
 func alertRules(t *testing.T, p parser.Parser, text []byte) []*rules.AlertingRule {
 	t.Helper()
 	file, problems := rulefmt.Parse(text, false, model.UTF8Validation, p, slog.New(slog.DiscardHandler))
@@ -48,7 +48,7 @@ func alertRules(t *testing.T, p parser.Parser, text []byte) []*rules.AlertingRul
 	return all
 }
 
-// run evaluates the alerts, or only one, over the course and returns when each fired for whom.
+// run evaluates the alerts, or only one of them, over the course and returns when each fired and for which labels.
 func (c *course) run(t *testing.T, alerts []byte, only string) []span {
 	t.Helper()
 	p := parser.NewParser(parser.Options{})
@@ -77,7 +77,7 @@ func (c *course) run(t *testing.T, alerts []byte, only string) []span {
 	return spans
 }
 
-// extend adds what fires at this evaluation to the spans.
+// extend adds the alerts that fire at this evaluation to the spans.
 func extend(spans []span, at time.Duration, r *rules.AlertingRule) []span {
 	for _, a := range r.ActiveAlerts() {
 		if a.State != rules.StateFiring {
@@ -119,7 +119,7 @@ func loadCourses(t *testing.T) []*course {
 	return all
 }
 
-// Over each course exactly the alerts that it names fire, from when to when it says.
+// Over each course, exactly the alerts that it names fire, at the times that it names.
 func TestAlertsOverTime(t *testing.T) {
 	alerts := alertsFile(t)
 	for _, c := range loadCourses(t) {
@@ -136,14 +136,14 @@ func TestAlertsOverTime(t *testing.T) {
 	}
 }
 
-// expects compares what fires with what the course says, of all alerts or of one.
+// expects compares the alerts that fire with those that the course names, for all alerts or for one.
 func (c *course) expects(got []span, only string) bool {
 	want := slices.SortedFunc(slices.Values(c.want), func(a, b span) int { return strings.Compare(a.String(), b.String()) })
 	want = slices.DeleteFunc(want, func(s span) bool { return only != "" && s.alert != only })
 	return slices.EqualFunc(got, want, func(a, b span) bool { return a.String() == b.String() && strings.Contains(a.says, b.says) })
 }
 
-// The courses of an alert notice when a part of it that matters is taken away.
+// The courses of an alert detect when an important part of the alert is removed.
 func TestCoursesCatchWeakerAlerts(t *testing.T) {
 	whole, courses := string(alertsFile(t)), loadCourses(t)
 	for _, m := range []struct{ alert, what, from, to string }{
@@ -176,7 +176,7 @@ func TestCoursesCatchWeakerAlerts(t *testing.T) {
 			}
 			weaker := []byte(strings.Replace(whole, m.from, m.to, 1))
 			if !slices.ContainsFunc(courses, func(c *course) bool { return c.alert == m.alert && !c.expects(c.run(t, weaker, m.alert), m.alert) }) {
-				t.Error("no course of the alert notices")
+				t.Error("no course of the alert detects this change")
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func lines(spans []span) string {
 	return text
 }
 
-// No alert is without a course in which it fires, and a neighbouring one in which it is silent.
+// Every alert has a course in which it fires, and a similar one in which it does not.
 func TestEveryAlertHasItsCourses(t *testing.T) {
 	type pair struct{ fires, silent int }
 	courses := map[string]pair{}

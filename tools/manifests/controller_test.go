@@ -14,11 +14,11 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
-// replicas of fencing-controller stand in courses where nodes do for agents. No alert looks at these labels.
+// replicas of fencing-controller replace nodes in courses. No alert uses these labels.
 var replicas = map[string][]string{"c": {"c1", "c2"}}
 
-// healthyController are the series of a replica that nobody tells of a death, and that fences nodes by their devices. A NodeFence
-// that there is not is not counted.
+// healthyController contains the series of a replica to which no death is reported and which fences nodes by their
+// devices. There is no series about a NodeFence while there is none.
 func healthyController() map[string]float64 {
 	w := map[string]float64{"up{}": 1, "fencing_controller_dry_run{}": 0}
 	for _, p := range []string{"watching", "unproven", "proven", "draining", "released", "returning", "held", "disputed", "foreign", "would_act", "gone"} {
@@ -41,7 +41,8 @@ func healthyController() map[string]float64 {
 	return w
 }
 
-// controllerAlerts are the rules of deploy/controller/monitoring.yaml and nodefence-monitoring.yaml, as Prometheus takes them.
+// controllerAlerts returns the rules of deploy/controller/monitoring.yaml and nodefence-monitoring.yaml in the form
+// that Prometheus reads.
 func controllerAlerts(t *testing.T) []byte {
 	t.Helper()
 	groups := []any{}
@@ -55,7 +56,7 @@ func controllerAlerts(t *testing.T) []byte {
 	return out
 }
 
-// ruleGroups are those of the PrometheusRule in a file.
+// ruleGroups returns the groups of the PrometheusRule in a file.
 func ruleGroups(t *testing.T, file string) []any {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -78,8 +79,8 @@ func ruleGroups(t *testing.T, file string) []any {
 	return nil
 }
 
-// The alerts of fencing-controller over its courses: exactly those fire that a course names, each alert in one and not
-// in another.
+// Over each course exactly the alerts of fencing-controller fire that the course names. Each alert fires in one course
+// and does not fire in another.
 func TestControllerAlertsOverTime(t *testing.T) {
 	text, err := os.ReadFile("testdata/controller.txt")
 	if err != nil {
@@ -110,7 +111,7 @@ func TestControllerAlertsOverTime(t *testing.T) {
 	}
 }
 
-// Guard: the queries of the controller's dashboard are ones that Prometheus can read.
+// Guard: Prometheus can parse the queries of the controller's dashboard.
 func TestControllerDashboardIsReadable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/monitoring.yaml"))
 	if err != nil {
@@ -135,7 +136,7 @@ func TestControllerDashboardIsReadable(t *testing.T) {
 	t.Error("deploy/controller/monitoring.yaml has no dashboard")
 }
 
-// The controller's chart refuses what the controller would, or what its policies do not agree with.
+// The controller's chart refuses values that the controller would refuse, or that its policies contradict.
 func TestControllerChartRefuses(t *testing.T) {
 	chart, err := loader.Load(filepath.Join(root, controllerChart))
 	if err != nil {
@@ -200,7 +201,7 @@ func TestControllerChartRefuses(t *testing.T) {
 	}
 }
 
-// What the controller accepts its chart accepts: each key of its configuration is in the schema.
+// The chart accepts what the controller accepts: each key of the controller's configuration is in the schema.
 func TestControllerChartTakesEveryKey(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(root, "cmd/fencing-controller/config/config.go"))
 	if err != nil {
@@ -212,7 +213,7 @@ func TestControllerChartTakesEveryKey(t *testing.T) {
 	}
 	type schema struct{ Properties map[string]schema }
 	var s schema
-	if err := yaml.Unmarshal(text, &s); err != nil { // JSON is YAML
+	if err := yaml.Unmarshal(text, &s); err != nil { // JSON is also YAML
 		t.Fatal(err)
 	}
 	keys := regexp.MustCompile(`(?m)^\t\t\{"([A-Za-z.]+)", `).FindAllStringSubmatch(string(source), -1)

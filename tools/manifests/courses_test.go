@@ -21,33 +21,33 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// A course is a story over time about a group of four nodes, the alerts that it raises and
-// from when to when. testdata/courses.txt says how one is written.
+// A course is a story over time about a group of four nodes, with the alerts that it raises and their times.
+// testdata/courses.txt explains how to write one.
 type course struct {
 	alert, story string
 	line         int
 	silent       bool          // the alert must not fire
-	controller   bool          // it is about fencing-controller, whose alerts are in a file of their own
-	phase        time.Duration // of the scrapes against the evaluations
+	controller   bool          // it is about fencing-controller, whose alerts are in a separate file
+	phase        time.Duration // phase of the scrapes relative to the evaluations
 	until        time.Duration
 	events       []event
 	want         []span
 }
 
-// An event happens to the series of a node, of a group, or of all with "*".
+// An event changes the series of a node, of a group, or, with "*", of all.
 type event struct {
 	at          time.Duration
 	where, verb string
-	name        string // empty: all series
+	name        string // name of the series; empty: all
 	matchers    []*labels.Matcher
 	value       float64
 }
 
-// A span is an alert that fires from one evaluation until another; to 0: to the end.
+// A span is an alert that fires from one evaluation until another; if to is 0, until the end.
 type span struct {
 	from, to         time.Duration
 	alert, who, says string
-	labels, notes    map[string]string // all of them, at the last evaluation
+	labels, notes    map[string]string // all of them, as of the last evaluation
 }
 
 func (s span) String() string {
@@ -69,22 +69,22 @@ func short(d time.Duration) string {
 const (
 	scrape       = 15 * time.Second
 	scrapesAfter = 7 * time.Second // the evaluations
-	// Prometheus evaluates once a minute unless it is told otherwise, which is the hardest for
-	// alerts on what lasts less.
+	// By default Prometheus evaluates once a minute, which is the hardest case for alerts about short conditions.
 	evaluate = time.Minute
 )
 
-// past is the time before the course in which the group was healthy.
+// past returns the time before the course for which the group was healthy.
 func past(metric string) time.Duration {
 	if metric == "up" {
-		return 30 * time.Hour // alerts look back for a day to find targets that are gone
+		// Alerts look back for a day to find targets that are gone.
+		return 30 * time.Hour
 	}
 	return 2 * time.Hour
 }
 
 var begin = time.Unix(1_700_000_000, 0).Truncate(evaluate)
 
-// groups are a group of four nodes, to which things happen, and another one that stays well.
+// groups contains a group of four nodes to which the events happen, and another one that stays healthy.
 var groups = map[string][]string{"g": {"n1", "n2", "n3", "n4"}, "h": {"m1"}}
 
 // sample implements chunks.Sample for floats.
@@ -101,8 +101,8 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// healthy are the series of a node of a healthy group: four nodes, two networks, a LUN. Names
-// that end in _total or _bucket have their growth per second; what is NaN is not there yet.
+// healthy contains the series of a node of a healthy group: four nodes, two networks, a LUN. For names that end in
+// _total or _bucket the value is the growth per second; a series with the value NaN does not exist yet.
 func healthy() map[string]float64 {
 	w := map[string]float64{
 		"up{}":                                                                                 1,
@@ -162,7 +162,7 @@ func healthy() map[string]float64 {
 	return w
 }
 
-// series makes the samples of a course.
+// series creates the samples of a course.
 func (c *course) series(p parser.Parser) (world, error) {
 	w := world{}
 	used := make([]bool, len(c.events))
@@ -191,7 +191,7 @@ func (c *course) series(p parser.Parser) (world, error) {
 	return w, nil
 }
 
-// samples are those of one series, whose healthy value, or growth per second, is v.
+// samples returns the samples of one series, whose healthy value, or growth per second, is v.
 func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sample {
 	metric := name.Get(model.MetricNameLabel)
 	counts := strings.HasSuffix(metric, "_total") || strings.HasSuffix(metric, "_bucket")
@@ -214,7 +214,7 @@ func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sa
 				}
 			case "vanishes", "ends":
 				there = false
-			case "back": // another process, that counts from 0
+			case "back": // a new process, which counts from 0
 				now, there, count = v, !math.IsNaN(v), 0
 			case "+":
 				count += e.value
@@ -229,7 +229,8 @@ func (c *course) samples(name labels.Labels, v float64, used []bool) []chunks.Sa
 		switch {
 		case there && counts:
 			s.v = count
-		case !there && was: // as Prometheus marks what a scrape does not show any more
+		// Prometheus marks series in this way that a scrape no longer contains.
+		case !there && was:
 			s.v = math.Float64frombits(value.StaleNaN)
 		case !there:
 			continue
@@ -247,7 +248,7 @@ func (e event) selects(name labels.Labels) bool {
 		!slices.ContainsFunc(e.matchers, func(m *labels.Matcher) bool { return !m.Matches(name.Get(m.Name)) })
 }
 
-// world has the series of a course by the name of the metric.
+// world contains the series of a course by the name of the metric.
 type world map[string][]storage.Series
 
 func (w world) querier() storage.Queryable {

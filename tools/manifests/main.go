@@ -1,12 +1,12 @@
-// Manifests renders deploy/chart with each of its examples, by Helm's own engine, into
-// deploy/manifests, makes the charts' README.md from their values, and checks what a template cannot: that values keep to the schema, and
-// that alerts and dashboard are queries Prometheus can read.
+// Manifests renders deploy/chart with each of its examples, with Helm's own engine, into deploy/manifests, and makes
+// the charts' README.md from their values. It checks what a template cannot: that values match the schema, and that
+// Prometheus can parse the queries of alerts and dashboard.
 //
 //	cd tools/manifests && go run . ../..         # write
 //	cd tools/manifests && go run . -check ../..  # fail if that would change something
 //
-// It is a module of its own, since Helm and Prometheus bring more than all other tools
-// together. It needs no cluster and contacts nobody.
+// It is a separate module, because Helm and Prometheus need more than all other tools together. It needs no cluster
+// and no network.
 package main
 
 import (
@@ -89,7 +89,7 @@ func run(root string, check bool) error {
 	return nil
 }
 
-// pages are the files beside the manifests that are made of a chart, by their paths.
+// pages returns the files beside the manifests that are made from a chart, by their paths.
 func pages(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range []string{chartDir, controllerChart} {
@@ -130,7 +130,7 @@ func write(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// compare fails with all differences between the files of dir and what they should be.
+// compare fails with all differences between the files of dir and their expected contents.
 func compare(dir string, files map[string][]byte) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {

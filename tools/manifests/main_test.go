@@ -48,7 +48,7 @@ func values(t *testing.T, edit string) string {
 
 const networks = "systemNetworks: [{name: node, at: 10.0.0.0/24}]"
 
-// Contradictions are refused when the chart is rendered, and say what to do.
+// The chart refuses contradictions when it is rendered, and says what to do.
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ name, edit, want string }{
 		{"no image", "image: {tag: v1}", "there is no public image"},
@@ -86,7 +86,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// Helm puts its release into a namespace that is there: an example that makes it cannot be installed.
+// Helm installs its release into a namespace that exists, so an example that creates it cannot be installed.
 func TestExamplesLeaveTheNamespaceToHelm(t *testing.T) {
 	examples, err := filepath.Glob(filepath.Join(root, chartDir, "examples/*.yaml"))
 	if err != nil || len(examples) == 0 {
@@ -103,7 +103,7 @@ func TestExamplesLeaveTheNamespaceToHelm(t *testing.T) {
 	}
 }
 
-// What the agent accepts the chart accepts: a file that has every key.
+// The chart accepts what the agent accepts: a file with every key.
 func TestChartTakesEveryKey(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "cmd/fencing-agent/config/testdata/full.yaml"))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestChartTakesEveryKey(t *testing.T) {
 			delete(keys, key)
 		}
 	}
-	c["restartGrace"] = 0 // a duration without unit, of all there are
+	c["restartGrace"] = 0 // the only duration without a unit
 	out, err := yaml.Marshal(map[string]any{"config": c})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestChartTakesEveryKey(t *testing.T) {
 	}
 }
 
-// line returns the first line of the rendered example that has the text.
+// line returns the first line of the rendered example that contains the text.
 func line(t *testing.T, edit, text string) string {
 	t.Helper()
 	files, err := render(filepath.Join(root, chartDir), values(t, edit))
@@ -162,7 +162,7 @@ func TestListOfMembersRestartsNobody(t *testing.T) {
 
 const sixtyFour = "5a7d6a0b0a4b3c4b5f3f0a6c1a0f0a7d8f6b1e2c3d4e5f60718293a4b5c6d7e8"
 
-// Every value that the schema knows has a row in its chart's README.
+// Every value in the schema has a row in the README of its chart.
 func TestReadmeHasEveryValue(t *testing.T) {
 	for dir, also := range map[string][]string{
 		chartDir:        {"groups[].image", "groups[].config", "image.digest", "monitoring.rules.runbook"},
@@ -179,7 +179,7 @@ func TestReadmeHasEveryValue(t *testing.T) {
 		var s struct {
 			Properties map[string]any
 		}
-		if err := yaml.Unmarshal(schema, &s); err != nil { // JSON is YAML
+		if err := yaml.Unmarshal(schema, &s); err != nil { // JSON is also YAML
 			t.Fatal(err)
 		}
 		for key := range s.Properties {
@@ -227,7 +227,7 @@ func TestProbesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// Only a group whose ties a lease breaks may write leases, and only its own.
+// Only a group whose ties a Lease breaks may write Leases, and only its own.
 func TestLeasesAreGrantedWhereTheyBreakTies(t *testing.T) {
 	with := "groups: [{name: a, config: {quorum: {tieBreak: lease}}}, {name: b}]"
 	files, err := render(filepath.Join(root, chartDir), values(t, with))
@@ -251,7 +251,7 @@ func TestLeasesAreGrantedWhereTheyBreakTies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(files["values.yaml"]), "lease") {
-		t.Error("leases are granted to nobody's use")
+		t.Error("Leases are granted although no group uses one")
 	}
 }
 
@@ -290,11 +290,11 @@ func TestDifferencesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b.yaml")); err == nil {
-		t.Error("a file that is rendered no more is still there")
+		t.Error("a file that is no longer rendered still exists")
 	}
 }
 
-// Agents that follow fencing-controller are granted nothing, and their token is for it alone.
+// Agents that follow fencing-controller are granted nothing, and their token is valid only for it.
 func TestFollowersAreGrantedNothing(t *testing.T) {
 	edit := "config: {members: {source: controller, controller: {address: '10.0.0.1:9122'}}, " + networks + "}"
 	files, err := render(filepath.Join(root, chartDir), values(t, edit))

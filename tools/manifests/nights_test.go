@@ -46,7 +46,8 @@ func (c *course) rules(t *testing.T) []byte {
 	return alertsFile(t)
 }
 
-// In each night exactly the alerts fire that it names, from when to when it says, wherever in the minute the scrapes are.
+// In each night exactly the alerts that it names fire, at the times that it names, wherever in the minute the scrapes
+// fall.
 func TestNights(t *testing.T) {
 	for _, c := range loadNights(t) {
 		t.Run(c.alert+"/"+strings.ReplaceAll(c.story, " ", "_"), func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestNights(t *testing.T) {
 	}
 }
 
-// told is a line of the table: who is told of what, how long after it began and for how long.
+// told returns a line of the table: who is alerted to what, how long after the beginning, and for how long.
 func told(c *course, severity map[string]string, wanted string) string {
 	first := c.events[0].at.Truncate(time.Minute)
 	type group struct {
@@ -99,7 +100,7 @@ func told(c *course, severity map[string]string, wanted string) string {
 	return cmp.Or(strings.Join(texts, "<br>"), "nobody")
 }
 
-// The table in docs/operations.md is what the nights say.
+// The table in docs/operations.md matches the nights.
 func TestTableOfNights(t *testing.T) {
 	const from, to = "<!-- nights -->\n", "<!-- end of nights -->"
 	severity := map[string]string{}
@@ -128,11 +129,11 @@ func TestTableOfNights(t *testing.T) {
 			t.Fatal(err)
 		}
 	case old != table:
-		t.Errorf("the table of nights is old: run go test -run TestTableOfNights -update in tools/manifests")
+		t.Errorf("the table of nights is out of date: run go test -run TestTableOfNights -update in tools/manifests")
 	}
 }
 
-// promtool finds Prometheus's own tool: FENCING_PROMTOOL, or that in PATH.
+// promtool finds Prometheus's own tool: FENCING_PROMTOOL, or the one in PATH.
 func promtool(t *testing.T) string {
 	t.Helper()
 	tool := cmp.Or(os.Getenv("FENCING_PROMTOOL"), "promtool")
@@ -143,8 +144,8 @@ func promtool(t *testing.T) string {
 	return path
 }
 
-// Prometheus's own promtool says of each night what the night says: just before and just after each change, of every alert.
-// It has its own storage, its own evaluation and, in Debian, another version.
+// Prometheus's own promtool confirms each night, just before and just after each change, for every alert. It has its
+// own storage and evaluation and, in Debian, is of another version.
 func TestPromtoolSaysTheSame(t *testing.T) {
 	tool, dir := promtool(t), t.TempDir()
 	nights := loadNights(t)
@@ -163,7 +164,7 @@ func TestPromtoolSaysTheSame(t *testing.T) {
 			t.Errorf("%v: %v\n%s", tool, err, out)
 		}
 	}
-	// It is no mere nod: a night that is told wrongly is noticed.
+	// promtool does not accept everything: it must notice a night with a wrong expectation.
 	c := *nights[0]
 	c.want = c.want[1:]
 	if out, err := runPromtool(tool, dir, c.rules(t), []any{c.promtoolTest(t, c.rules(t))}); err == nil {
@@ -189,10 +190,10 @@ func runPromtool(tool, dir string, alerts []byte, tests []any) (string, error) {
 	return string(out), err
 }
 
-// before is how long the group was well before a night, for promtool.
+// before is the time for which the group was healthy before a night, for promtool.
 const before = 40 * time.Minute
 
-// promtoolTest writes the night in promtool's words.
+// promtoolTest writes the night in promtool's format.
 func (c *course) promtoolTest(t *testing.T, alerts []byte) map[string]any {
 	t.Helper()
 	night := *c
@@ -225,7 +226,8 @@ func (c *course) promtoolTest(t *testing.T, alerts []byte) map[string]any {
 				}
 			}
 		}
-		if len(times) == 0 { // it is never to fire: every ten minutes
+		// It must never fire, which is checked every ten minutes.
+		if len(times) == 0 {
 			for at := 15 * time.Minute; at <= night.until; at += 10 * time.Minute {
 				times[at] = true
 			}
@@ -239,7 +241,7 @@ func (c *course) promtoolTest(t *testing.T, alerts []byte) map[string]any {
 	return map[string]any{"interval": scrape.String(), "name": c.story, "input_series": input, "alert_rule_test": ask}
 }
 
-// firing are the alerts of a name that the night wants at a time, with the labels and annotations that they must have.
+// firing returns the alerts of a name that the night expects at a time, with their expected labels and annotations.
 func (c *course) firing(full []span, name string, at time.Duration) []any {
 	all := []any{}
 	for _, s := range c.want {
@@ -255,12 +257,12 @@ func (c *course) firing(full []span, name string, at time.Duration) []any {
 	return all
 }
 
-// values writes the samples as promtool reads them: a+bxN, _ for none, stale.
+// values writes the samples in promtool's format: a+bxN, _ for none, stale.
 func (c *course) values(samples map[int64]float64) string {
 	var texts []string
 	type run struct {
 		first, step float64
-		n           int // samples after the first
+		n           int // number of samples after the first
 	}
 	var r *run
 	flush := func() {

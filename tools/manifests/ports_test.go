@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// fakeCluster is a cluster that has these DaemonSets, for the templates' lookup.
+// fakeCluster is a cluster with these DaemonSets, for the templates' lookup.
 type fakeCluster struct {
 	dynamic.NamespaceableResourceInterface
 	t     *testing.T
@@ -35,7 +35,7 @@ func (c fakeCluster) List(context.Context, metav1.ListOptions) (*unstructured.Un
 	return &unstructured.UnstructuredList{Object: map[string]any{}, Items: c.items}, nil
 }
 
-// What MetalLB's own chart and its manifests make, as far as the port is concerned.
+// This is what MetalLB's own chart and its manifests create, as far as the port is concerned.
 const (
 	metallbHelm = `{metadata: {name: metallb-speaker, namespace: metallb-system}, spec: {template: {
   metadata: {labels: {app.kubernetes.io/name: metallb, app.kubernetes.io/component: speaker}},
@@ -48,14 +48,15 @@ const (
 	otherDaemonSet = `{metadata: {name: x, namespace: y}, spec: {template: {metadata: {}, spec: {containers: [{name: x}]}}}}`
 )
 
-// On each node the one that comes second does not start: the chart says so before, where it can see it.
+// On each node, the second program that uses the port does not start. The chart reports that beforehand if it can see
+// it.
 func TestChartRefusesAPortThatMetalLBHas(t *testing.T) {
 	const another = "config: {systemNetworks: [{name: node, at: 10.0.0.0/24, port: 7956}]}"
 	for _, c := range []struct {
 		name, edit string
 		daemonSets []string
 		upgrade    bool
-		want       string // of the error; "": it is installed
+		want       string // expected error; "": the chart is installed
 	}{
 		{name: "its chart", edit: "{}", daemonSets: []string{otherDaemonSet, metallbHelm}, want: "set another port for this network, on all nodes"},
 		{name: "its manifests", edit: "{}", daemonSets: []string{metallbPlain}, want: "DaemonSet metallb-system/speaker"},
@@ -87,7 +88,7 @@ func TestChartRefusesAPortThatMetalLBHas(t *testing.T) {
 	}
 }
 
-// install renders the chart as helm install does, or as helm upgrade.
+// install renders the chart as helm install or helm upgrade does.
 func install(t *testing.T, cluster engine.ClientProvider, example string, first bool) error {
 	t.Helper()
 	chart, err := loader.Load(filepath.Join(root, chartDir))

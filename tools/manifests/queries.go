@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// checkQueries reads the chart's alerts and dashboard as Prometheus would.
+// checkQueries parses the chart's alerts and dashboard as Prometheus does.
 func checkQueries(chart string) error {
 	p := parser.NewParser(parser.Options{})
 	alerts, err := os.ReadFile(filepath.Join(chart, "files/alerts.yaml"))
@@ -36,7 +36,7 @@ func checkAlerts(p parser.Parser, text []byte) error {
 	return nil
 }
 
-// checkDashboard parses the query of every target, with Grafana's variables replaced.
+// checkDashboard parses the query of every target, after it has replaced Grafana's variables.
 func checkDashboard(p parser.Parser, text []byte) error {
 	var d struct {
 		Panels []struct {
@@ -61,7 +61,7 @@ func checkDashboard(p parser.Parser, text []byte) error {
 		}
 	}
 	if queries == 0 {
-		problems = append(problems, errors.New("dashboard: no panel has a query"))
+		problems = append(problems, errors.New("dashboard: no panel has a query: add targets with an expression"))
 	}
 	return errors.Join(problems...)
 }

@@ -27,7 +27,7 @@ Kubernetes %[4]s.
 |---|---|---|
 `
 
-// readmeMore says where the rest is told, by the name of the chart.
+// readmeMore says, by the name of the chart, where to read more.
 var readmeMore = map[string]string{
 	"fencing-agent": `How to prepare the nodes, the namespace and the image is in
 [docs/kubernetes.md](https://github.com/fencing-agent/fencing-agent/blob/main/docs/kubernetes.md#install), the keys
@@ -38,7 +38,8 @@ below ` + "`config`" + ` are in
 below ` + "`config`" + ` are told by ` + "`fencing-controller --help`" + `.`,
 }
 
-// readme is a chart's README.md: a table of values.yaml, whose comments are the only description of a value.
+// readme returns a chart's README.md: a table made from values.yaml, whose comments are the only description of a
+// value.
 func readme(chart string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
@@ -68,7 +69,7 @@ func readme(chart string) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// rows writes a row for each value; of a mapping with comments of its own, for each key.
+// rows writes a row for each value. If the keys of a mapping have comments, it writes a row for each key.
 func rows(b *strings.Builder, path string, n *yaml.Node) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -104,7 +105,7 @@ func rows(b *strings.Builder, path string, n *yaml.Node) error {
 	return nil
 }
 
-// comment is what stands above a value, in one line, and the lines of a commented example below it.
+// comment returns the comment above a value in one line, and the lines of a commented example below the value.
 func comment(key, value *yaml.Node) (says string, example []string) {
 	var words []string
 	for line := range strings.Lines(key.HeadComment) {

@@ -17,8 +17,8 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 )
 
-// kinds is the order in which objects are applied: what others refer to comes first. A
-// policy that limits what a role allows is there before the role.
+// kinds is the order in which objects are applied: objects to which others refer come first. A policy that limits what
+// a role allows exists before the role.
 var kinds = []string{
 	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ServiceAccount", "ClusterRole", "ClusterRoleBinding",
 	"Role", "RoleBinding", "ConfigMap", "Service", "DaemonSet", "Deployment", "PodDisruptionBudget", "NetworkPolicy",
@@ -32,9 +32,8 @@ type object struct {
 	text       string
 }
 
-// render renders the chart with the values of example and returns the manifests by file
-// name. What needs the Prometheus operator's resources is in a file of its own, since a
-// cluster without them refuses it.
+// render renders the chart with the values of example and returns the manifests by file name. Objects that need the
+// Prometheus operator's resources are in a separate file, because a cluster without that operator refuses them.
 func render(chartPath, example string) (map[string][]byte, error) {
 	objects, err := template(chartPath, example)
 	if err != nil {
@@ -75,13 +74,13 @@ func withComment(header, example string) (string, error) {
 	return header, nil
 }
 
-// controllerHeader says what an operator has to know before he applies it.
+// controllerHeader says what an operator has to know before applying the manifest.
 const controllerHeader = `# Made by make manifests from deploy/controller/chart. fencing-controller has its own namespace: the agents' is privileged, this
 # one is restricted. docs/controller.md says what it does and what to decide before dryRun becomes false. Set the image first: there
 # is no public one. The policies name the namespace and the account: if you edit these, edit the policies, or they match nothing.
 `
 
-// renderController renders the controller's chart as it is by default, but for its image, which nobody has built yet.
+// renderController renders the controller's chart with its defaults, except for its image, which nobody has built yet.
 func renderController(chartPath string) ([]byte, error) {
 	chart, err := loader.Load(chartPath)
 	if err != nil {
@@ -114,9 +113,9 @@ func template(chartPath, example string) ([]object, error) {
 	return objectsOf(chart, given)
 }
 
-// objectsOf renders a chart, without its tests, in the order in which to apply what comes of it.
+// objectsOf renders a chart without its tests, and returns the objects in the order in which to apply them.
 func objectsOf(chart *chartv2.Chart, given map[string]any) ([]object, error) {
-	// Anyone who applies the plain manifests has no Helm that needs the namespace before.
+	// Plain manifests are applied without Helm, which would need the namespace before.
 	given["createNamespace"] = true
 	release := common.ReleaseOptions{Name: chart.Name(), Namespace: chart.Name(), Revision: 1, IsInstall: true}
 	values, err := util.ToRenderValues(chart, given, release, common.DefaultCapabilities)
@@ -130,7 +129,7 @@ func objectsOf(chart *chartv2.Chart, given map[string]any) ([]object, error) {
 	var objects []object
 	for name, text := range rendered {
 		if path.Ext(name) != ".yaml" || strings.Contains(name, "/templates/tests/") {
-			continue // notes and parts; helm test
+			continue // these are notes, parts and tests
 		}
 		more, err := split(text)
 		if err != nil {
@@ -152,8 +151,8 @@ var (
 	trailing  = regexp.MustCompile(`(?m)[ \t]+$`)
 )
 
-// split takes the objects of one rendered template apart. Their text, comments included, stays
-// as it is, so that the manifests explain themselves.
+// split splits the text of one rendered template into objects. The text of each object, including comments, is not
+// changed, so that the manifests explain themselves.
 func split(text string) ([]object, error) {
 	var objects []object
 	for _, part := range separator.Split(text, -1) {

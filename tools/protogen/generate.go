@@ -17,9 +17,8 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// importPrefix stands before a file's path in its descriptor and in the imports of
-// other files. Descriptor paths are global in a Go program: two modules that both link
-// an "api/v1/status.proto" would panic at start.
+// importPrefix precedes a file's path in its descriptor and in the imports of other files. Descriptor paths are global
+// in a Go program: two modules that both link an "api/v1/status.proto" would panic at start.
 const importPrefix = "fencing-agent/"
 
 // plugins are run in this order on every file; both are `tool` lines of tools/go.mod.
@@ -51,8 +50,8 @@ func generate(ctx context.Context, repo *os.Root, protos []string) (map[string][
 	return out, nil
 }
 
-// compile turns the sources into what protoc would hand to a plugin. The compiler
-// version is left out, so that the output names no protoc.
+// compile turns the sources into the request that protoc would send to a plugin. It leaves out the compiler version, so
+// that the output names no protoc.
 func compile(ctx context.Context, repo *os.Root, protos []string) (*pluginpb.CodeGeneratorRequest, error) {
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
@@ -85,7 +84,7 @@ func compile(ctx context.Context, repo *os.Root, protos []string) (*pluginpb.Cod
 	}, nil
 }
 
-// closure collects files and what they import, imports first, as plugins expect.
+// closure collects files and their imports, with the imports first, as plugins expect.
 type closure struct {
 	seen  map[string]bool
 	files []*descriptorpb.FileDescriptorProto

@@ -1,8 +1,8 @@
-// Protogen writes the Go code of the .proto files in some folders of the repository next to them. It needs nothing but Go:
-// the files are compiled by protocompile, the plugins are the ones pinned in tools/go.mod.
+// Protogen writes the Go code of the .proto files in some folders of the repository next to them. It needs only Go:
+// protocompile compiles the files, and tools/go.mod pins the plugins.
 //
 //	cd tools && go run ./protogen ..          # write
-//	cd tools && go run ./protogen -check ..   # exit 1 if a file is not what would be written
+//	cd tools && go run ./protogen -check ..   # exit 1 if a file differs from what would be written
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"slices"
 )
 
-// folders have what make generate and make verify look after.
+// folders are those that make generate and make verify process.
 var folders = []string{"api/v1", "netgossip/swim/wire"}
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 			"Run it in tools/, for example: go run ./protogen ..\n\n", folders)
 		flag.PrintDefaults()
 	}
-	check := flag.Bool("check", false, "write nothing; exit 1 if a generated file differs, is missing or has lost its source")
+	check := flag.Bool("check", false, "write nothing; exit 1 if a generated file differs, is missing or has no source any more")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		flag.Usage()
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// errStale says that -check found a difference.
+// errStale means that -check found a difference.
 var errStale = errors.New("generated code is not up to date: run `make generate` and commit the result")
 
 func run(ctx context.Context, root string, check bool, folders []string) error {
@@ -68,7 +68,7 @@ func run(ctx context.Context, root string, check bool, folders []string) error {
 	}
 	for _, p := range have {
 		if _, ok := want[p]; !ok {
-			want[p] = nil // it has lost its source
+			want[p] = nil // its source is gone
 		}
 	}
 	return settle(repo, check, want)
@@ -88,8 +88,8 @@ func find(root string, folders []string, pattern string) (found []string, err er
 	return found, nil
 }
 
-// settle writes the wanted files, and removes those that are nil; or, if it may not write, fails and names the files
-// that differ.
+// settle writes the wanted files, and removes those whose content is nil. With check it writes nothing, and fails with
+// the names of the files that differ.
 func settle(repo *os.Root, check bool, want map[string][]byte) error {
 	stale := false
 	for _, p := range slices.Sorted(maps.Keys(want)) {

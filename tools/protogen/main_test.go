@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// files are written below a new folder, which is returned.
+// files writes the contents to a new folder and returns its path.
 func files(t *testing.T, contents map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -21,20 +21,20 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// module is a Go module of which something is linked, and what go.sum says of it.
+// module is a Go module that is linked at least in part, with its sum in go.sum.
 type module struct{ path, version, sum string }
 
 func (m module) purl() string { return "pkg:golang/" + m.path + "@" + m.version }
 
-// bill is what some programs for one platform are made of.
+// bill lists what some programs for one platform are made of.
 type bill struct {
-	name     string // of the artifact
+	name     string // name of the artifact
 	platform platform
-	programs map[string]string // name to SHA-256
+	programs map[string]string // SHA-256 of each program, by name
 	modules  []module
 }
 
-// bill reads the programs themselves: what the linker put in, not what go.mod asks for.
+// bill reads the programs themselves: what the linker has put into them, and not what go.mod requires.
 func (r *release) bill(artifact string, p platform, names ...string) (bill, error) {
 	b := bill{name: artifact, platform: p, programs: map[string]string{}}
 	seen := map[module]bool{}
@@ -56,7 +56,7 @@ func (r *release) bill(artifact string, p platform, names ...string) (bill, erro
 			seen[module{d.Path, d.Version, d.Sum}] = true
 		}
 	}
-	// The standard library is no module, but has its versions and its vulnerabilities.
+	// The standard library is not a module, but also has versions and vulnerabilities.
 	seen[module{path: "stdlib", version: strings.TrimPrefix(runtime.Version(), "go")}] = true
 	b.modules = slices.SortedFunc(maps.Keys(seen), func(a, c module) int { return cmp.Compare(a.path+a.version, c.path+c.version) })
 	return b, nil
@@ -67,7 +67,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// billOfMaterials writes those of the archives.
+// billOfMaterials writes the bills of the archives.
 func (r *release) billOfMaterials(context.Context) error {
 	write := func(artifact string, p platform, names ...string) error {
 		b, err := r.bill(artifact, p, names...)
@@ -102,7 +102,7 @@ func (r *release) billOfMaterials(context.Context) error {
 	return nil
 }
 
-// formats are the two that scanners read, by the end of a file's name.
+// formats returns the two formats that scanners read, by the ending of the file's name.
 func (r *release) formats() map[string]func(bill) ([]byte, error) {
 	return map[string]func(bill) ([]byte, error){".spdx.json": r.spdx, ".cdx.json": r.cyclone}
 }
@@ -110,7 +110,7 @@ func (r *release) formats() map[string]func(bill) ([]byte, error) {
 const created = "2006-01-02T15:04:05Z"
 
 func (r *release) spdx(b bill) ([]byte, error) {
-	// What is described decides on the name of the document: the same bytes, the same name.
+	// The content determines the name of the document: the same bytes have the same name.
 	unique := digest(fmt.Append(nil, b.name, b.platform, b.programs, b.modules, r.version))[:32]
 	root := common.ElementID("artifact")
 	doc := &v2_3.Document{

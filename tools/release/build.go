@@ -16,12 +16,12 @@ import (
 	"strings"
 )
 
-// platform is a system and a machine as Go spells them.
+// platform is a system and a machine, in Go's spelling.
 type platform struct{ system, machine string }
 
 func (p platform) String() string { return p.system + "/" + p.machine }
 
-// nodes are what agents run on; tools are where operators sit besides.
+// nodes are the platforms of agents; tools are the additional platforms of operators.
 var (
 	nodes = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
 	tools = []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
@@ -34,16 +34,16 @@ func programsOf(p platform) []string {
 	return []string{"fencectl"}
 }
 
-// executor runs Debian's fence agents, and is of no use without them: it has an archive of its own, from which its image is
+// executor runs Debian's fence agents and is of no use without them. It has a separate archive, from which its image is
 // built.
 const executor = "fencing-executor"
 
-// withoutExecutor are the programs of a platform but for the executor.
+// withoutExecutor returns the programs of a platform except for the executor.
 func withoutExecutor(p platform) []string {
 	return slices.DeleteFunc(programsOf(p), func(name string) bool { return name == executor })
 }
 
-// build compiles the programs. What the caller's environment says of Go is left out, but for its caches.
+// build compiles the programs. It ignores the Go settings in the caller's environment, except for the caches.
 func (r *release) build(ctx context.Context) error {
 	r.programs = map[string]string{}
 	for _, p := range append(append([]platform{}, r.nodes...), r.tools...) {
@@ -70,7 +70,7 @@ func (r *release) build(ctx context.Context) error {
 	return nil
 }
 
-// host is the platform whose programs can be asked here.
+// host returns the platform whose programs can be run here.
 func host() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
 // entry is a file of an archive; dirs end in a slash and have no data.
@@ -78,10 +78,10 @@ type entry struct {
 	name string
 	mode int64
 	data []byte
-	link string // of a symbolic link
+	link string // target of a symbolic link
 }
 
-// tarball packs entries as they come, all of the commit's time and root's.
+// tarball packs entries in the given order, all with the time of the commit and owned by root.
 func (r *release) tarball(entries []entry) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -100,7 +100,8 @@ func (r *release) tarball(entries []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := w.Close() // before the bytes are taken: it writes the end
+	// This must precede the use of the bytes, because it writes the end.
+	err := w.Close()
 	return b.Bytes(), err
 }
 
@@ -113,13 +114,14 @@ func zipped(data []byte) ([]byte, error) {
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
-	err = w.Close() // before the bytes are taken: it writes the end
+	// This must precede the use of the bytes, because it writes the end.
+	err = w.Close()
 	return b.Bytes(), err
 }
 
-// archives packs the programs for those who want no package: all three for nodes, the executor with what its image is built
-// from, and for each system the
-// plugin of kubectl, as krew installs it.
+// archives packs the programs for users who need no package: one archive with all three programs for nodes, one with
+// the executor and what its image is built from, and for each system one with the plugin of kubectl, in the form that
+// krew installs.
 func (r *release) archives(context.Context) error {
 	text, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
 	if err != nil {
@@ -155,8 +157,9 @@ func (r *release) archives(context.Context) error {
 	return nil
 }
 
-// recipe packs what the executor's image is built from, for one platform: docker build of the archive's folder. An image with
-// Debian's fence agents in it would not be the same bytes a second time, and would be old with their next security update.
+// recipe packs what is needed to build the executor's image for one platform with docker build in the archive's folder.
+// The image itself is not released: with Debian's fence agents in it, a second build would not give the same bytes, and
+// it would be out of date with their next security update.
 func (r *release) recipe(p platform, license []byte) error {
 	entries := []entry{{name: "LICENSE", mode: 0o644, data: license}}
 	for _, f := range []struct {
@@ -175,7 +178,7 @@ func (r *release) recipe(p platform, license []byte) error {
 	return r.archive(executor, p, entries)
 }
 
-// archiveName is that of a program's archive for a platform.
+// archiveName returns the name of a program's archive for a platform.
 func (r *release) archiveName(of string, p platform) string {
 	suffix := ".tar.gz"
 	if p.system == "windows" {
@@ -213,6 +216,7 @@ func (r *release) zip(entries []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := w.Close() // before the bytes are taken: it writes the end
+	// This must precede the use of the bytes, because it writes the end.
+	err := w.Close()
 	return b.Bytes(), err
 }

@@ -20,13 +20,13 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
-// What a registry calls the parts of a chart.
+// These are the media types of the parts of a chart in a registry.
 const (
 	chartConfig  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// charts are the folders of the charts, by the names that they have in Chart.yaml.
+// charts contains the folders of the charts, by the names in their Chart.yaml.
 var charts = map[string]string{"fencing-agent": "deploy/chart", "fencing-controller": "deploy/controller/chart"}
 
 // charts packs the charts of the agents and of the controller.
@@ -39,8 +39,8 @@ func (r *release) charts(context.Context) error {
 	return nil
 }
 
-// chart packs a chart by Helm's own code with the release's version, as an archive for helm and as an OCI layout for what
-// copies into registries.
+// chart packs a chart with Helm's own code and the release's version: as an archive for helm, and as an OCI layout for
+// tools that copy into registries.
 func (r *release) chart(name, dir string) error {
 	c, err := loader.Load(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *release) chart(name, dir string) error {
 	return r.layout(name+"-chart", func(at layout.Path) error { return r.chartLayout(at, name, meta, data) })
 }
 
-// chartLayout writes what helm push makes of the archive in a registry.
+// chartLayout writes what helm push would store in a registry for the archive.
 func (r *release) chartLayout(at layout.Path, name string, meta, archive []byte) error {
 	blob := func(data []byte, media types.MediaType) (v1.Descriptor, error) {
 		hash, size, err := v1.SHA256(bytes.NewReader(data))

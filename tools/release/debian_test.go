@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// made is the folder of a release, which make test-packages names.
+// made returns the folder of a release, which make test-packages names.
 func made(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("FENCING_TEST_PACKAGES")
@@ -30,14 +30,14 @@ func TestReleaseAgain(t *testing.T) {
 	sameBytes(t, everything(t, dir), everything(t, again))
 }
 
-// debian is a bare system in a folder. Commands run in a mount and a PID namespace of their own, so that nothing is
-// left mounted; systemd does not run there.
+// debian is a bare system in a folder. Commands run in a separate mount and PID namespace, so that nothing stays
+// mounted; systemd does not run there.
 type debian struct {
 	t    *testing.T
 	root string
 }
 
-// newDebian makes one with more packages, or copies that of FENCING_TEST_DEBIAN, which saves the way to a mirror.
+// newDebian creates a system with more packages, or copies the one in FENCING_TEST_DEBIAN, which needs no mirror.
 func newDebian(t *testing.T, packages string) *debian {
 	t.Helper()
 	d := &debian{t, filepath.Join(t.TempDir(), "debian")}
@@ -88,7 +88,7 @@ func (d *debian) has(name string) bool {
 	return err == nil
 }
 
-// The deb in a bare Debian: installed by apt, upgraded from an older build, removed, purged.
+// The deb is installed by apt in a bare Debian, upgraded from an older build, removed, and purged.
 func TestDebInDebian(t *testing.T) {
 	dir := made(t)
 	older := assembled(t, "v0.0.0-dev.20200101000000+g000000000000")
@@ -115,7 +115,7 @@ func TestDebInDebian(t *testing.T) {
 	if out, err := d.try("systemctl is-enabled fencing-agent.service"); err == nil || !strings.Contains(out, "disabled") {
 		t.Errorf("enabled by its installation: %s", out)
 	}
-	// What people write stays, and what the new version does not take is said at once.
+	// What people write is kept, and what the new version does not accept is reported at once.
 	d.must("echo NODE_GROUP=storage >> /etc/default/fencing-agent; echo 'noSuchKey: 1' > /etc/fencing-agent/agent.yaml; mkdir -p /var/lib/fencing-agent; touch /var/lib/fencing-agent/members.json")
 	d.must("cd / && apt-get install -y ./new.deb", "noSuchKey", "does not take /etc/fencing-agent/agent.yaml")
 	d.must("grep -q NODE_GROUP=storage /etc/default/fencing-agent && dpkg -s fencing-agent", "Status: install ok installed")

@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// image is an image for each platform of nodes, with nothing in it but the programs and their bills of material.
+// image is an image for each platform of nodes. It contains only programs and their bills of material.
 type image struct {
 	name, user, description string
 	programs                []string
-	links                   map[string]string // in /usr/local/bin, to a program
+	links                   map[string]string // names in /usr/local/bin that link to a program
 }
 
 var pictures = []image{
@@ -33,8 +33,7 @@ var pictures = []image{
 	{name: "fencing-controller", user: "65532:65532", description: "Gets pods off nodes that the agents have proven dead", programs: []string{"fencing-controller"}},
 }
 
-// images writes each image as an OCI layout in one archive, which skopeo, podman and ctr read, and registries
-// take from them.
+// images writes each image as an OCI layout in one archive, which skopeo, podman and ctr read and copy into registries.
 func (r *release) images(context.Context) error {
 	for _, i := range pictures {
 		index := mutate.IndexMediaType(v1.ImageIndex(empty.Index), types.OCIImageIndex)
@@ -62,7 +61,7 @@ func (r *release) labels(i image) map[string]string {
 	}
 }
 
-// picture has two layers, the larger of which changes with each version.
+// picture returns an image with two layers. The larger one changes with each version.
 func (r *release) picture(i image, p platform) (v1.Image, error) {
 	const bin = "usr/local/bin/"
 	programs := []entry{{name: "usr/", mode: 0o755}, {name: "usr/local/", mode: 0o755}, {name: bin, mode: 0o755}}
@@ -121,7 +120,7 @@ func (r *release) picture(i image, p platform) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// refName is where tools that load an archive look for the tag.
+// refName is the annotation in which tools that load an archive look for the tag.
 const refName = "org.opencontainers.image.ref.name"
 
 // layout packs the folder that fill has filled.

@@ -53,7 +53,7 @@ func index(t *testing.T, archive []byte) v1.ImageIndex {
 	return inner
 }
 
-// Each image is looked at layer by layer: there is nothing in it but what is listed here.
+// Each image is checked layer by layer: it contains only what is listed here.
 func TestImages(t *testing.T) {
 	r := someRelease(t)
 	for _, i := range pictures {
@@ -125,7 +125,8 @@ func checkImage(t *testing.T, r *release, i image, p platform, img v1.Image) {
 	checkBills(t, files["usr/share/sbom/"+i.name+".spdx.json"], files["usr/share/sbom/"+i.name+".cdx.json"], i.programs)
 }
 
-// checkBills reads both formats with their libraries: the same modules, the programs, and what each agent is made of.
+// checkBills reads both formats with their libraries. They must list the same modules, the programs, and the modules of
+// each agent.
 func checkBills(t *testing.T, spdxText, cdxText []byte, programs []string) {
 	t.Helper()
 	doc, err := spdxjson.Read(bytes.NewReader(spdxText))

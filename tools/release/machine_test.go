@@ -21,17 +21,17 @@ import (
 
 const patience = 4 * time.Minute // the host may be busy
 
-// room is a network in a namespace of its own, a process that holds it, and what machines of User-mode Linux start from.
-// All of it ends with the test, however that ends.
+// room is a network in a separate namespace, with a process that holds it and the files from which machines of
+// User-mode Linux start. Everything in it ends with the test, however the test ends.
 type room struct {
 	t       *testing.T // of the step that runs
 	dir     string
-	network string // the namespace
-	preload string // library that the kernel is started with
+	network string // name of the namespace
+	preload string // library with which the kernel is started
 	running []*machine
 }
 
-// newRoom makes the network: a bridge, and a tap for each of three machines.
+// newRoom creates the network: a bridge, and a tap for each of three machines.
 func newRoom(t *testing.T) *room {
 	t.Helper()
 	r := &room{t: t, dir: t.TempDir()}
@@ -62,7 +62,7 @@ func newRoom(t *testing.T) *room {
 	return r
 }
 
-// step runs a part of the test, which is told when it has ended. The test ends with the first that fails.
+// step runs a part of the test, and logs when it has ended. The test ends with the first part that fails.
 func (r *room) step(name string, do func()) {
 	whole := r.t
 	defer func() { r.t = whole }()
@@ -78,7 +78,8 @@ func (r *room) must(program string, args ...string) {
 	}
 }
 
-// machine is a Debian on a disk of its own. Each boot of it has a kernel of its own, and ends by a reset or with the test.
+// machine is a Debian on a separate disk. Each of its boots is a separate kernel, and ends with a reset or with the
+// test.
 type machine struct {
 	*room
 	name, disk string
@@ -90,13 +91,13 @@ type machine struct {
 	end    func()
 	done   chan struct{} // closed when the kernel has ended
 
-	mu      sync.Mutex // guards the rest
-	console []string   // the last lines
+	mu      sync.Mutex // guards the fields below
+	console []string   // its last lines
 	panicAt time.Time
 	panic   string
 }
 
-// boot starts the machine. What it answers first is read by up.
+// boot starts the machine. up reads its first answer.
 func (m *machine) boot() {
 	m.t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -110,10 +111,12 @@ func (m *machine) boot() {
 		m.t.Fatal(err)
 	}
 	m.lines, m.done, m.panic, m.console = bufio.NewReader(m.serial), make(chan struct{}), "", nil
-	if err := os.RemoveAll(filepath.Join(m.dir, "uml-"+m.name)); err != nil { // of the last boot
+	// This is left of the last boot.
+	if err := os.RemoveAll(filepath.Join(m.dir, "uml-"+m.name)); err != nil {
 		m.t.Fatal(err)
 	}
-	// The shell is process 1 of a namespace, so that the machine's processes, which are the host's as well, end with it.
+	// The shell is process 1 of a namespace, so that the machine's processes, which are also processes of the host, end
+	// with it.
 	cmd := exec.Command("nsenter", "--net="+m.network, "unshare", "--pid", "--fork", "--kill-child", "sh", "-c", `linux.uml "$@"; exit`, "-",
 		"mem=384M", "ubd0="+m.disk, "root=/dev/ubda", "rw", "panic=1", "quiet", "con=null", "con0=null,fd:1", "ssl=null", "ssl0=fd:3",
 		"umid="+m.name, "uml_dir="+filepath.Join(m.dir, "uml-"+m.name), "vec0:transport=tap,ifname=tap-"+m.name+",depth=128",
@@ -127,7 +130,7 @@ func (m *machine) boot() {
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the parent-death signal goes with the thread
+		runtime.LockOSThread() // because the parent-death signal depends on the thread
 		defer close(m.done)
 		err := cmd.Start()
 		if err == nil {
@@ -149,7 +152,7 @@ func (m *machine) boot() {
 	}
 }
 
-// watch reads the console to its end. A panic is the machine's reset: it computes nothing after that.
+// watch reads the console to its end. A panic is the machine's reset: the machine computes nothing after that.
 func (m *machine) watch(console io.Reader) {
 	for s := bufio.NewScanner(console); s.Scan(); {
 		text := strings.TrimRight(s.Text(), "\r")
@@ -164,7 +167,7 @@ func (m *machine) watch(console io.Reader) {
 	}
 }
 
-// off ends the machine without a word to it.
+// off ends the machine without notice.
 func (m *machine) off() {
 	m.end()
 	<-m.done
@@ -181,14 +184,14 @@ func (m *machine) up() {
 	m.t.Logf("%s: systemd says running %.0f s after power on", m.name, time.Since(m.booted).Seconds())
 }
 
-// cut has the bridge's port of the machine forward nothing, which lasts until it boots again. Its interface keeps its
-// carrier: it is not told.
+// cut makes the bridge's port of the machine forward nothing until the machine boots again. The interface keeps its
+// carrier, so the machine does not notice.
 func (m *machine) cut() {
 	m.t.Helper()
 	m.room.must("nsenter", "--net="+m.network, "bridge", "link", "set", "dev", "tap-"+m.name, "state", "disabled")
 }
 
-// line is the next one of the serial line.
+// line returns the next line from the serial line.
 func (m *machine) line() string {
 	m.t.Helper()
 	if err := m.serial.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -203,7 +206,7 @@ func (m *machine) line() string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// try runs a command, and returns what it says and its exit code.
+// try runs a command, and returns its output and exit code.
 func (m *machine) try(command string) (string, int) {
 	m.t.Helper()
 	m.asked++
@@ -225,7 +228,7 @@ func (m *machine) try(command string) (string, int) {
 	return string(said), code
 }
 
-// must runs a command that succeeds and says certain things. It returns all that it says.
+// must runs a command that must succeed and whose output must contain certain texts. It returns the output.
 func (m *machine) must(command string, wants ...string) string {
 	m.t.Helper()
 	said, code := m.try(command)
@@ -252,7 +255,7 @@ func (m *machine) until(command string) {
 	m.must(fmt.Sprintf("timeout 120 sh -c 'until %s >/tmp/said 2>&1; do sleep 1; done' || { cat /tmp/said; systemctl status fencing-agent; exit 1; }", command))
 }
 
-// reset waits for the end of the kernel by its watchdog, and returns when that came.
+// reset waits until its watchdog ends the kernel, and returns when that happened.
 func (m *machine) reset() time.Time {
 	m.t.Helper()
 	select {
@@ -264,7 +267,7 @@ func (m *machine) reset() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !strings.Contains(m.panic, "Software Watchdog Timer expired") {
-		m.t.Fatalf("%s has ended otherwise than by its watchdog: %q; its console:\n%s", m.name, m.panic, strings.Join(m.console, "\n"))
+		m.t.Fatalf("%s has ended, but not because of its watchdog: %q; its console:\n%s", m.name, m.panic, strings.Join(m.console, "\n"))
 	}
 	return m.panicAt
 }

@@ -1,11 +1,11 @@
-// Release makes all that a release consists of, from this checkout and Go modules alone: programs, packages,
+// Release makes everything that a release consists of, only from this checkout and Go modules: programs, packages,
 // images, charts, bills of material, checksums, provenance. The same commit gives the same bytes.
 //
 //	cd tools/release && go run . ../..               # into dist/release
 //	cd tools/release && go run . -out DIR ../..
 //
-// It is a module of its own, for the libraries behind it are more than all of the product's. It asks no
-// network but Go's module cache, needs no root, no container tool and no packager, and signs nothing.
+// It is a separate module, because it needs more libraries than the whole product. It needs no network except for
+// Go's module cache, no root, no container tool and no packager, and it signs nothing.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	out := flag.String("out", "", "folder for the release, emptied first (default: dist/release of the checkout)")
-	only := flag.String("only", "", "SYSTEM/MACHINE of nodes, such as linux/amd64: a part of a release, for a look at it")
+	only := flag.String("only", "", "SYSTEM/MACHINE of nodes, such as linux/amd64: make only a part of the release, to examine it")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-out DIR] [-only SYSTEM/MACHINE] CHECKOUT")
 		flag.PrintDefaults()
@@ -67,12 +67,12 @@ func run(ctx context.Context, root, out, only string) error {
 	return errors.Join(r.make(ctx), os.RemoveAll(work))
 }
 
-// release is one run: where it reads, and where it puts things.
+// release is one run: the paths from which it reads, and to which it writes.
 type release struct {
 	source
 	root string // the checkout
 	out  string // the release
-	work string // for what is on its way
+	work string // for intermediate files
 
 	nodes, tools []platform
 
@@ -81,7 +81,7 @@ type release struct {
 	shells   map[string][]byte // completion, by shell
 }
 
-// make runs the steps in order; each leaves its files in out.
+// make runs the steps in order; each writes its files to out.
 func (r *release) make(ctx context.Context) error {
 	if err := r.empty(); err != nil {
 		return err
@@ -122,7 +122,8 @@ func (r *release) assemble(ctx context.Context) error {
 	return nil
 }
 
-// empty makes the folder, without the files of an earlier release. Another folder it leaves alone.
+// empty creates the folder, or removes the files of an earlier release from it. It does not touch a folder with other
+// files.
 func (r *release) empty() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -142,7 +143,7 @@ func (r *release) empty() error {
 	return os.WriteFile(filepath.Join(r.out, unfinished), nil, 0o644)
 }
 
-// unfinished marks a folder whose release has not come to its end.
+// unfinished marks a folder whose release is not complete.
 const unfinished = ".unfinished"
 
 // put writes a file of the release.

@@ -19,7 +19,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers its format
 )
 
-// packaging has what is in the packages and nowhere else: maintainer scripts and files for the distributions.
+// packaging contains the files that only packages need: maintainer scripts and files for the distributions.
 //
 //go:embed packaging
 var packaging embed.FS
@@ -34,7 +34,7 @@ type staged struct {
 	link      string
 }
 
-// packages makes a package for each distribution's tool and each platform of nodes.
+// packages makes a package for each format and each platform of nodes.
 func (r *release) packages(context.Context) error {
 	for _, p := range r.nodes {
 		for _, format := range []string{"deb", "rpm"} {
@@ -114,7 +114,7 @@ func stage(file string, data []byte) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// script puts what both formats do before what one of them adds.
+// script puts the commands of both formats before those of one format.
 func script(format, name string) ([]byte, error) {
 	shared, err := packaging.ReadFile("packaging/scripts/functions.sh")
 	if err != nil {
@@ -182,8 +182,8 @@ func (r *release) contents(format string, p platform) ([]staged, error) {
 	return append(list, more...), failed
 }
 
-// ownFiles are those below packaging/root and packaging/FORMAT, whose path is that on the node; below /etc they are
-// conffiles. /etc/fencing-agent is for keys as well, and for nobody but root.
+// ownFiles returns the files below packaging/root and packaging/FORMAT, whose relative path is the path on the node.
+// Those below /etc are conffiles. /etc/fencing-agent also contains keys, and only root may read it.
 func (r *release) ownFiles(format string) ([]staged, error) {
 	list := []staged{{dst: "/etc/fencing-agent", kind: files.TypeDir, mode: 0o750}}
 	for _, tree := range []string{"packaging/root", "packaging/" + format} {

@@ -16,7 +16,7 @@ import (
 	"github.com/sassoftware/go-rpmutils"
 )
 
-// members takes an ar archive apart, which is what a deb is.
+// members splits an ar archive, which is the format of a deb.
 func members(t *testing.T, data []byte) map[string][]byte {
 	t.Helper()
 	rest, ok := bytes.CutPrefix(data, []byte("!<arch>\n"))
@@ -35,7 +35,7 @@ func members(t *testing.T, data []byte) map[string][]byte {
 	return out
 }
 
-// onNodes are files that a package has, and what is in them.
+// onNodes contains files of a package and texts in them.
 var onNodes = map[string]string{
 	"/usr/bin/fencing-agent": "", "/usr/bin/fencectl": "", "/usr/bin/kubectl-fence": "-> fencectl",
 	"/usr/lib/systemd/system/fencing-agent.service":               "ExecStart=/usr/bin/fencing-agent ",
@@ -82,7 +82,7 @@ func TestDeb(t *testing.T) {
 				t.Errorf("%s has no %s", name, script)
 			}
 		}
-		// Nothing that a person has not put there may change drivers, systemd or udev of a node.
+		// A package must not change drivers, systemd or udev of a node: only a person may do that.
 		for file := range data {
 			for _, active := range []string{"/etc/modprobe.d", "/etc/modules-load.d", "/etc/systemd", "/etc/udev", "/usr/lib/udev", "/usr/lib/modprobe.d", "/lib/", "/etc/multipath"} {
 				if strings.HasPrefix(file, active) {
@@ -149,14 +149,14 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// runScript runs a maintainer script where the unit is in a state, and returns what it asked of systemctl.
+// runScript runs a maintainer script while the unit is in a state, and returns what the script asked of systemctl.
 func runScript(t *testing.T, format, name, state string, args ...string) (asked, said string, err error) {
 	t.Helper()
 	return runScriptIn(t, t.TempDir(), format, name, state, args...)
 }
 
-// runScriptIn has the files of the node in a folder: var and run are those of agents, unix is /proc/net/unix, none/systemd/system is
-// where make install puts units.
+// runScriptIn does the same with the files of the node in a folder: var and run belong to agents, unix is
+// /proc/net/unix, and none/systemd/system is where make install puts units.
 func runScriptIn(t *testing.T, dir, format, name, state string, args ...string) (asked, said string, err error) {
 	t.Helper()
 	text, err := script(format, name)
@@ -173,17 +173,18 @@ func runScriptIn(t *testing.T, dir, format, name, state string, args ...string) 
 			t.Fatal(err)
 		}
 	}
-	// A machine that systemd runs, and no files of this one.
+	// This stands for a machine that runs systemd, and does not use files of this machine.
 	moved := strings.NewReplacer("/run/systemd/system", dir, "/var/lib/fencing-agent", dir+"/var", "/run/fencing-agent", dir+"/run", "/proc/net/unix", dir+"/unix", "/usr/local/lib", dir+"/none", "/etc/", dir+"/etc/").Replace(string(text))
 	cmd := exec.Command("sh", append([]string{"-c", moved, name}, args...)...)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	record, _ := os.ReadFile(log) // not there: nothing was asked
+	// If the file is missing, systemctl was not called.
+	record, _ := os.ReadFile(log)
 	return string(record), string(out), err
 }
 
-// No script starts, restarts or stops the agent, whatever the unit's state: an upgrade would take the guard of many nodes away
-// at once, and a removal that of one that nobody has announced.
+// No script starts, restarts or stops the agent, whatever the unit's state. An upgrade would unguard many nodes at
+// once, and a removal would unguard one without notice.
 func TestScriptsLeaveTheAgentAlone(t *testing.T) {
 	type call struct {
 		format, name string
@@ -214,14 +215,14 @@ func TestScriptsLeaveTheAgentAlone(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v: %s", where, err, said)
 			case c.name == "postinst" && c.args[0] != "abort-remove" && guarding && !strings.Contains(said, "still the old one"):
-				t.Errorf("%s: does not say that a restart is left to do: %s", where, said)
+				t.Errorf("%s: does not say that a restart is still needed: %s", where, said)
 			}
 		}
 	}
 }
 
-// After the package an agent may have come by make install or as a pod of the chart. It has the same folders: its lists, its socket
-// and the disable file are no leftovers.
+// After the package was removed, an agent may run from make install or as a pod of the chart. It uses the same folders:
+// its lists, its socket and the disable file are not leftovers.
 func TestPurgeLeavesWhatAnotherAgentUses(t *testing.T) {
 	const listens = "0000000000000000: 00000002 00000000 00010000 0001 01 4242 /run/fencing-agent/fencing-agent.sock\n"
 	for _, c := range []struct {
@@ -253,7 +254,7 @@ func TestPurgeLeavesWhatAnotherAgentUses(t *testing.T) {
 	}
 }
 
-// A unit that make install has put beside that of the package has the same name. It stays enabled.
+// A unit that make install has put beside that of the package has the same name, and stays enabled.
 func TestRemovalLeavesAnotherUnitEnabled(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		dir := t.TempDir()

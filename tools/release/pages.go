@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// document asks the programs for what they say of themselves: manual pages are made from --help, as help2man
-// does, so that the commands are described in one place.
+// document runs the programs for their help texts. Manual pages are made from --help, as help2man does it, so that
+// commands are described in only one place.
 func (r *release) document(ctx context.Context) error {
 	fencectl := r.programs[host().String()+"/fencectl"]
 	if fencectl == "" {
@@ -36,8 +36,8 @@ func (r *release) document(ctx context.Context) error {
 
 var command = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +(.+)$`)
 
-// commandPages makes the page of a command of fencectl, which the one above has in a line of its own, and those of the commands
-// below.
+// commandPages makes the page of a command of fencectl, whose short description is a line of the page above, and the
+// pages of the commands below it.
 func (r *release) commandPages(ctx context.Context, program string, words []string, short string) error {
 	out, err := exec.CommandContext(ctx, program, append(append([]string{}, words...), "--help")...).Output()
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *release) commandPages(ctx context.Context, program string, words []stri
 
 var heading = regexp.MustCompile(`(?m)^([A-Z][A-Za-z]*):$`)
 
-// section is the text below a heading of a help text, up to the next one.
+// section returns the text below a heading of a help text, up to the next heading.
 func section(help, title string) string {
 	parts := heading.FindAllStringSubmatchIndex(help, -1)
 	for i, p := range parts {
@@ -78,7 +78,8 @@ func section(help, title string) string {
 	return ""
 }
 
-// page is a help text as a manual page: its paragraphs are the description, its sections become those of the page.
+// page turns a help text into a manual page: its paragraphs become the description, and its sections become sections of
+// the page.
 func (r *release) page(name string, number int, short, help string, related []string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".\\\" Made from --help.\n.TH %s %d %s \"fencing-agent %s\"\n", strings.ToUpper(name), number, r.time.Format("2006-01-02"), r.plain())
@@ -111,7 +112,7 @@ func (r *release) page(name string, number int, short, help string, related []st
 	return []byte(b.String())
 }
 
-// roff keeps a text from being taken for instructions.
+// roff escapes a text so that it contains no instructions of roff.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The archive of the executor has what its Dockerfile copies, under the names by which it does.
+// The archive of the executor contains what its Dockerfile copies, under the names in the Dockerfile.
 func TestRecipeOfTheExecutor(t *testing.T) {
 	r := someRelease(t)
 	text, err := os.ReadFile(filepath.Join(checkout, "deploy", "executor", "Dockerfile"))

@@ -24,10 +24,10 @@ import (
 
 const checkout = "../.."
 
-// programDir is where built puts the programs.
+// programDir is the folder in which built puts the programs.
 var programDir string
 
-// built are this machine's programs, built once without what a release adds.
+// built returns this machine's programs, built once without the additions of a release.
 var built = sync.OnceValues(func() (string, error) {
 	dir := programDir
 	for _, pkg := range []string{"./cmd/fencing-agent", "./cmd/fencectl", "./testdata/program"} {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// some is a release that many tests look at.
+// some is a release that many tests use.
 var (
 	some     *release
 	someOnce sync.Once
@@ -76,7 +76,7 @@ func someRelease(t *testing.T) *release {
 	return some
 }
 
-// assembled makes a release: the pages of the real programs, and a small one in place of all of them.
+// assembled makes a release with the pages of the real programs, and with a small program in place of all of them.
 func assembled(t *testing.T, version string) *release {
 	t.Helper()
 	if !slices.Contains(nodes, host()) {
@@ -115,7 +115,7 @@ func assembled(t *testing.T, version string) *release {
 	return r
 }
 
-// everything is what a folder holds.
+// everything returns the contents of a folder.
 func everything(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -152,7 +152,7 @@ func TestTwiceTheSameBytes(t *testing.T) {
 		t.Errorf("only %d files: %q", len(files), slices.Sorted(maps.Keys(files)))
 	}
 	sameBytes(t, files, everything(t, assembled(t, someVersion).out))
-	// A release may be made where one is, and nowhere else.
+	// A release may replace an earlier one, and nothing else.
 	if err := first.empty(); err != nil {
 		t.Error(err)
 	}
@@ -187,7 +187,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// What the release says of its files is so.
+// The statements of a release about its files are true.
 func TestChecksumsProvenanceAndManifest(t *testing.T) {
 	r := someRelease(t)
 	files := everything(t, r.out)
@@ -260,7 +260,7 @@ func TestChartsHaveTheVersion(t *testing.T) {
 	}
 }
 
-// unpack reads a tar archive, zipped or not, by name; modes, owners and times must be those of a release.
+// unpack reads a tar archive, compressed or not, by name; modes, owners and times must be those of a release.
 func unpack(t *testing.T, data []byte) map[string][]byte {
 	t.Helper()
 	var in io.Reader = bytes.NewReader(data)
@@ -290,7 +290,7 @@ func unpack(t *testing.T, data []byte) map[string][]byte {
 	}
 }
 
-// Every command that a help text names has a page, and roff finds nothing wrong with any.
+// Every command in a help text has a page, and roff finds no error in any page.
 func TestManualPages(t *testing.T) {
 	r := someRelease(t)
 	if len(r.pages) < 15 {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// rpmMachine is what rpm calls this machine.
+// rpmMachine is rpm's name for this machine.
 var rpmMachine = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 
-// copyTo puts the only file that a pattern finds into the root.
+// copyTo copies the only file that matches a pattern into the root.
 func (d *debian) copyTo(name, pattern string) {
 	d.t.Helper()
 	found, err := filepath.Glob(pattern)
@@ -25,8 +25,8 @@ func (d *debian) copyTo(name, pattern string) {
 	d.put(name, data)
 }
 
-// systemctl replaces that of the root: nothing but its word about the unit matters to the scripts. What else it is asked
-// stands in /asked.
+// systemctl replaces the root's systemctl: the scripts need only its report on the unit. Other requests are recorded in
+// /asked.
 func (d *debian) systemctl(state string) {
 	d.t.Helper()
 	d.put("usr/bin/systemctl", []byte("#!/bin/sh\ncase \"$*\" in *ActiveState*) echo "+state+" ;; *) echo \"$*\" >> /asked ;; esac\n"))
@@ -35,9 +35,9 @@ func (d *debian) systemctl(state string) {
 	}
 }
 
-// The rpm, by rpm itself in a root of its own with a database of its own: installed, checked, upgraded while an agent runs,
-// not removed from a node that it guards, removed. The root's programs are Debian's, so that dependencies are not looked
-// at; the package has none but a shell.
+// The rpm is tested with rpm itself, in a separate root with a separate database: it is installed, checked, upgraded
+// while an agent runs, not removed from a node that it guards, and then removed. The root's programs are Debian's, so
+// dependencies are not checked; the package depends only on a shell.
 func TestRPMInARoot(t *testing.T) {
 	dir := made(t)
 	older := assembled(t, "v0.0.0-dev.20200101000000+g000000000000")
@@ -54,7 +54,7 @@ func TestRPMInARoot(t *testing.T) {
 	d.must("systemd-analyze verify --man=no /usr/lib/systemd/system/fencing-agent.service")
 	d.must("rpm -qf /usr/bin/fencing-agent /usr/lib/systemd/system/fencing-agent.service /usr/share/man/man8/fencing-agent.8.gz")
 	d.must("test ! -e /etc/systemd/system/multi-user.target.wants/fencing-agent.service")
-	// An upgrade while the agent runs leaves it, and what people wrote.
+	// An upgrade while the agent runs affects neither the agent nor what people wrote.
 	d.must("echo NODE_GROUP=storage >> /etc/default/fencing-agent; rm -f /asked")
 	d.systemctl("active")
 	d.must("rpm -U"+with+"/new.rpm", "the running agent is still the old one")
@@ -63,7 +63,7 @@ func TestRPMInARoot(t *testing.T) {
 	if out, err := d.try("rpm -q fencing-agent"); err != nil || strings.Contains(out, "20200101") {
 		t.Errorf("not upgraded: %v, %s", err, out)
 	}
-	// The guard of a node is not taken away by a package manager.
+	// A package manager must not unguard a node.
 	if out, err := d.try("rpm -e fencing-agent"); err == nil || !strings.Contains(out, "systemctl disable --now fencing-agent") {
 		t.Errorf("removed from a node that it guards: %v, %s", err, out)
 	}

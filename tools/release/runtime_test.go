@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containerd is one of its own, with nothing but images and containers.
+// containerd is a separate containerd with only images and containers.
 type containerd struct {
 	t        *testing.T
 	programs string // folder with containerd, ctr, its shim and runc
@@ -28,11 +28,13 @@ func newContainerd(t *testing.T) *containerd {
 	if _, err := os.Stat(filepath.Join(programs, "containerd")); programs == "" || err != nil {
 		t.Skip("needs containerd and runc in FENCING_RUNTIME: make test-cluster compiles them into bin/runtime")
 	}
-	dir, err := os.MkdirTemp("", "ctd") // short, for the sockets
+	// The path must be short because of the sockets.
+	dir, err := os.MkdirTemp("", "ctd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is left is in the temporary folder
+	// What is left is in the temporary folder.
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c := &containerd{t: t, programs: programs, socket: filepath.Join(dir, "c.sock")}
 	conf := fmt.Sprintf("version = 3\nroot = %q\nstate = %q\ndisabled_plugins = [%q, %q, %q]\n[grpc]\naddress = %q\n[ttrpc]\naddress = %q\n",
 		filepath.Join(dir, "root"), filepath.Join(dir, "state"),
@@ -50,7 +52,7 @@ func newContainerd(t *testing.T) *containerd {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(unix.SIGTERM) // it may have ended
+		_ = cmd.Process.Signal(unix.SIGTERM) // it may already have ended
 		<-done
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -76,7 +78,7 @@ func (c *containerd) env() []string {
 	return append(os.Environ(), "PATH="+c.programs+":"+os.Getenv("PATH"))
 }
 
-// ctr runs its client.
+// ctr runs containerd's client.
 func (c *containerd) ctr(args ...string) string {
 	c.t.Helper()
 	cmd := exec.Command(filepath.Join(c.programs, "ctr"), append([]string{"--address", c.socket}, args...)...)
@@ -90,7 +92,7 @@ func (c *containerd) ctr(args ...string) string {
 	return string(out)
 }
 
-// The images of a release are loaded by containerd as they are, for this machine's architecture, and their programs run.
+// containerd loads the images of a release without changes, for this machine's architecture, and their programs run.
 func TestImagesInContainerd(t *testing.T) {
 	dir := made(t)
 	c := newContainerd(t)
@@ -111,7 +113,7 @@ func TestImagesInContainerd(t *testing.T) {
 		}
 		for n, program := range i.programs {
 			out := c.ctr("run", "--rm", "--snapshotter", "native", ref, fmt.Sprintf("%s-%d", i.name, n), "/usr/local/bin/"+program, "--version")
-			version := strings.ReplaceAll(ref[strings.LastIndex(ref, ":")+1:], "_", "+") // a tag has no plus
+			version := strings.ReplaceAll(ref[strings.LastIndex(ref, ":")+1:], "_", "+") // a tag contains no plus
 			if !strings.Contains(out, version) {
 				t.Errorf("%s: %s --version says %q, and the tag is %s", ref, program, out, version)
 			}
@@ -119,8 +121,8 @@ func TestImagesInContainerd(t *testing.T) {
 	}
 }
 
-// The executor's image as the release has it: what its Dockerfile does is done with the files of the archive, by the script
-// that stands for it where there is no container tool. The agents are there, and the executor runs.
+// The executor's image is made from the release: the steps of its Dockerfile are done with the files of the archive, by
+// the script that replaces a container tool. The fence agents are in it, and the executor runs.
 func TestExecutorFromItsArchive(t *testing.T) {
 	dir := made(t)
 	work := t.TempDir()

@@ -19,7 +19,7 @@ const (
 	provenance = "provenance.intoto.json"
 )
 
-// digests are those of all files so far, by name.
+// digests returns the digests of all files so far, by name.
 func (r *release) digests() (names []string, sum map[string]string, err error) {
 	files, err := os.ReadDir(r.out)
 	if err != nil {
@@ -85,8 +85,8 @@ func (r *release) krew(context.Context) error {
 	return r.put("fence.yaml", text)
 }
 
-// seal writes what the release says of itself. Nothing is signed: there is no key that would say more than
-// the place from which the files were taken.
+// seal writes the release's statements about itself. Nothing is signed: no key would prove more than the place from
+// which the files were downloaded.
 func (r *release) seal(context.Context) error {
 	names, sum, err := r.digests()
 	if err != nil {

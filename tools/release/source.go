@@ -17,15 +17,16 @@ const (
 	summary  = "Feeds this node's watchdog while its group has quorum"
 )
 
-// source is what a release is made from. All times in it are that of the commit.
+// source is what a release is made from. All times in the release are that of the commit.
 type source struct {
-	version string // v1.2.3, or what comes between two releases, always a semantic version with a v
+	// It is v1.2.3, or a version between two releases; always a semantic version with a v.
+	version string
 	commit  string
 	time    time.Time
 	dirty   bool
 }
 
-// describe asks git. Without a clone there is no commit to name, and no release.
+// describe asks git. Without a clone there is no commit to name, and hence no release.
 func describe(ctx context.Context, root string) (source, error) {
 	ask := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
@@ -47,7 +48,8 @@ func describe(ctx context.Context, root string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	tag, _ := ask("describe", "--tags", "--long", "--match", "v[0-9]*") // fails where there is no tag
+	// This fails if there is no tag.
+	tag, _ := ask("describe", "--tags", "--long", "--match", "v[0-9]*")
 	s := source{commit: commit, time: time.Unix(unix, 0).UTC(), dirty: changes != ""}
 	s.version = version(tag, s)
 	return s, nil
@@ -55,8 +57,8 @@ func describe(ctx context.Context, root string) (source, error) {
 
 var described = regexp.MustCompile(`^v([0-9]+)\.([0-9]+)\.([0-9]+)((?:-[0-9A-Za-z.]+)?)-([0-9]+)-g[0-9a-f]+$`)
 
-// version is that of the tag on the commit, or one between that of the last tag and the next, which
-// grows with the time of the commits, as packages and charts need it.
+// version returns the version of the tag on the commit, or one between those of the last tag and the next one. The
+// latter grows with the time of the commit, as packages and charts need it.
 func version(tag string, s source) string {
 	major, minor, patch, pre, ahead := 0, 0, 0, "", "1"
 	if m := described.FindStringSubmatch(tag); m != nil {
@@ -80,12 +82,13 @@ func version(tag string, s source) string {
 }
 
 func number(digits string) int {
-	n, _ := strconv.Atoi(digits) // the pattern allows nothing else
+	// The pattern allows only digits.
+	n, _ := strconv.Atoi(digits)
 	return n
 }
 
-// plain is the version without the v, for packages and charts.
+// plain returns the version without the v, for packages and charts.
 func (s source) plain() string { return strings.TrimPrefix(s.version, "v") }
 
-// tag is the version as an image's tag may be spelled.
+// tag returns the version in the spelling of an image's tag.
 func (s source) tag() string { return strings.ReplaceAll(s.version, "+", "_") }

@@ -25,7 +25,7 @@ func packaged(t *testing.T, version string) string {
 	return filepath.Join(r.out, "fencing-agent_*.deb")
 }
 
-// machines makes three, with an older and a newer package on the disk of each, and starts them.
+// machines creates three machines, with an older and a newer package on the disk of each, and starts them.
 func (r *room) machines() []*machine {
 	t := r.t
 	modules, err := filepath.Glob("/usr/lib/uml/modules/*")
@@ -63,8 +63,9 @@ const (
 	bootID  = "cat /proc/sys/kernel/random/boot_id"
 )
 
-// The deb in Debian machines with systemd and a softdog of their own: installed by apt, started, reset by an order and
-// because it was cut off, killed, upgraded while it guards, not removed while it does, removed.
+// The deb is tested in Debian machines that have their own systemd and softdog. apt installs it; the agents are
+// started, reset by an order and because of a cut, killed, and upgraded while they guard. The package is not removed
+// while it guards, and then removed.
 func TestDebInMachines(t *testing.T) {
 	if os.Getenv("FENCING_TEST_MACHINES") == "" {
 		t.Skip("boots machines: run make test-vms KIND=deb")
@@ -86,7 +87,7 @@ func TestDebInMachines(t *testing.T) {
 	})
 }
 
-// installed has apt install the older package, and systemd start the agents.
+// installed lets apt install the older package, and lets systemd start the agents.
 func installed(machines []*machine) {
 	t := machines[0].t
 	for _, m := range machines {
@@ -116,7 +117,7 @@ fencectl config check /etc/fencing-agent/agent.yaml`, "watchdog /dev/watchdog1, 
 	t.Logf("three agents guard their machines:\n%s", machines[0].must("fencectl status"))
 }
 
-// ordered has the victim end by fencectl fence on another machine.
+// ordered ends the victim with fencectl fence on another machine.
 func ordered(by, victim *machine) {
 	t := by.t
 	began := time.Now()
@@ -128,7 +129,7 @@ func ordered(by, victim *machine) {
 	by.must("fencectl history --boot 0", "ordered that "+victim.name+" ends, which has announced its self-fence", ", by root, reason: test")
 }
 
-// cutOff takes the victim off the network, until it boots again.
+// cutOff cuts the victim off the network until it boots again.
 func cutOff(by, victim *machine) {
 	t := by.t
 	victim.cut()
@@ -140,7 +141,7 @@ func cutOff(by, victim *machine) {
 	comesBack(victim, "NOT FED")
 }
 
-// comesBack has a machine boot that was reset: its agent starts by itself, and says why.
+// comesBack boots a machine that was reset. Its agent starts by itself, and says why the machine was reset.
 func comesBack(m *machine, why ...string) {
 	m.boot()
 	m.up()
@@ -149,17 +150,18 @@ func comesBack(m *machine, why ...string) {
 	m.t.Logf("%s: guards again %.0f s after power on\n%s", m.name, time.Since(m.booted).Seconds(), m.must("fencectl history --boot -1", why...))
 }
 
-// killed has systemd start the agent again, without a reset.
+// killed lets systemd start the agent again, without a reset.
 func killed(m *machine) {
 	boot, first := m.must(bootID), m.must(mainPID)
 	m.must("systemctl kill --kill-whom=main --signal=KILL fencing-agent")
 	m.until("test $(" + mainPID + ") -gt " + first + " && " + ready)
-	m.must("sleep 45; fencectl status", "FEEDING", "watchdog 30s (slack") // longer than the watchdog's timeout
+	// This is longer than the watchdog's timeout.
+	m.must("sleep 45; fencectl status", "FEEDING", "watchdog 30s (slack")
 	m.sameBoot(boot)
 	m.t.Logf("%s: the agent was killed, systemd has started another, and no reset came", m.name)
 }
 
-// upgraded has apt upgrade the package while the watchdog is armed: the agent goes on, until it is restarted.
+// upgraded lets apt upgrade the package while the watchdog is armed: the agent keeps running until it is restarted.
 func upgraded(m *machine) {
 	boot, running := m.must(bootID), m.must(mainPID)
 	m.must("apt install --yes /root/fencing-agent_0.0.2.deb", "the running agent is still the old one")
@@ -175,7 +177,7 @@ func upgraded(m *machine) {
 	m.t.Logf("%s: upgraded while armed, restarted, and guards with %s", m.name, m.must("fencing-agent --version", "0.0.2"))
 }
 
-// removed has apt refuse to remove the package from a machine that it guards, and remove it after its stop.
+// removed checks that apt refuses to remove the package from a machine that it guards, and removes it after its stop.
 func removed(m *machine) {
 	boot := m.must(bootID)
 	said, code := m.try("apt remove --yes fencing-agent")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Go's reader takes a tar archive without its end, and other programs do not: an archive ends with two empty blocks.
+// Go's reader accepts a tar archive without its end, and other programs do not: an archive ends with two empty blocks.
 func wholeTar(t *testing.T, name string, data []byte) {
 	t.Helper()
 	if end := make([]byte, 1024); len(data)%512 != 0 || !bytes.HasSuffix(data, end) {
@@ -95,7 +95,7 @@ func eachLayer(t *testing.T, r *release, i image) {
 	}
 }
 
-// What a package has as a manual page is the page.
+// The manual page in a package is identical to the page.
 func TestPagesOfThePackageAreWhole(t *testing.T) {
 	r := someRelease(t)
 	pages := 0
@@ -117,7 +117,8 @@ func TestPagesOfThePackageAreWhole(t *testing.T) {
 	}
 }
 
-// The line by which apropos finds a page is a whole one. A help text's first line may be the first half of a sentence.
+// The line by which apropos finds a page is complete. The first line of a help text may be only the first half of a
+// sentence.
 func TestNamesOfPagesAreWhole(t *testing.T) {
 	for name, text := range someRelease(t).pages {
 		_, rest, _ := strings.Cut(string(text), ".SH NAME\n")
@@ -129,7 +130,7 @@ func TestNamesOfPagesAreWhole(t *testing.T) {
 	}
 }
 
-// What a package says of a link does not depend on what the folder has from which the release is made.
+// The links in a package do not depend on the folder in which the release is made.
 func TestLinksDoNotDependOnTheFolder(t *testing.T) {
 	r := someRelease(t)
 	dir := t.TempDir()

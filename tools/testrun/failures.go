@@ -8,17 +8,17 @@ import (
 
 const (
 	listed      = 20 // failures that are named again at the end
-	reasonLines = 5  // of each
+	reasonLines = 5  // lines of each reason
 )
 
-// failure is a test that failed, as the list at the end of a report shows it: anyone who reads the end only, as of a log that
-// was cut, learns of it.
+// failure is a test that failed, in the list at the end of a report. A person who reads only the end, for example of a
+// log that was cut, learns of it.
 type failure struct {
 	what string
 	why  []string
 }
 
-// list names all that failed. .ci/run looks for its lines.
+// list names all failures. .ci/run looks for its lines.
 func (r *report) list() {
 	for i, f := range r.failures {
 		if i == listed {
@@ -29,14 +29,14 @@ func (r *report) list() {
 	}
 }
 
-// message is the first line of what a test logs. Lines that belong to it stand further to the right.
+// message matches the first line of a message that a test logs. Further lines of the message are indented more.
 var message = regexp.MustCompile(`^ +\S+\.go:\d+: `)
 
-// broke begins what the runtime says of its own accord, and of which the first lines tell most.
+// broke matches the beginning of a message of the runtime itself, whose first lines tell most.
 var broke = regexp.MustCompile(`^(panic|fatal error|WARNING: DATA RACE)\b`)
 
-// reason is why a test failed: the whole messages at the end of its output that fit, or the beginning of the last one.
-// go test does not tell errors from what a test logged before them, but they are last.
+// reason returns why a test failed: the complete messages at the end of its output that fit, or the beginning of the
+// last one. go test does not distinguish errors from what a test logged before them, but errors are last.
 func reason(output string) []string {
 	var lines []string
 	for line := range strings.Lines(logged(output)) {
@@ -63,7 +63,7 @@ func reason(output string) []string {
 	return trim(lines[first:])
 }
 
-// reasonWidth is where a line of a reason ends.
+// reasonWidth is the greatest width of a line of a reason.
 const reasonWidth = 300
 
 func trim(lines []string) []string {

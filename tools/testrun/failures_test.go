@@ -60,7 +60,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The last lines of .ci/run name what failed, whether a section runs tests, checks, or ends without a word.
+// The last lines of .ci/run name what failed, whether a section runs tests or checks, or ends without a message.
 func TestCINamesWhatFailed(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("needs make")

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// Guard: a target is not fuzzed again until it passes, but where only its time was up.
+// Guard: a target is not fuzzed again until it passes, but only if its time was up.
 func TestFuzzTimeWasUp(t *testing.T) {
 	const progress = "fuzz: elapsed: 10s, execs: 1234 (0/sec), new interesting: 3 (total: 9)\n"
 	for name, c := range map[string]struct {

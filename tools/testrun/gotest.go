@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// command is go in dir, whose errors are shown.
+// command returns a go command that runs in dir and whose errors are printed.
 func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := interrupted(ctx, dir, "go", args...)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
-// interrupted is a program in dir that the end of the context interrupts as Ctrl-C would, so that tests can clean up.
+// interrupted returns a program that runs in dir. The end of the context interrupts it like Ctrl-C, so that tests can
+// clean up.
 func interrupted(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -30,8 +31,8 @@ func interrupted(ctx context.Context, dir, name string, args ...string) *exec.Cm
 	return cmd
 }
 
-// test runs go test and feeds the report with its events. Packages in which nothing but the
-// race detector's runtime failed are run once more.
+// test runs go test and feeds the report with its events. Packages in which only the race detector's runtime failed are
+// run once more.
 func test(ctx context.Context, r *report, dir string, args []string) error {
 	if err := testOnce(ctx, r, dir, args); err != nil || len(r.again) == 0 {
 		return err
@@ -58,13 +59,12 @@ func testOnce(ctx context.Context, r *report, dir string, args []string) error {
 	}
 	readErr := r.read(out)
 	if readErr != nil {
-		_, _ = io.Copy(io.Discard, out) // let go test end by itself
+		_, _ = io.Copy(io.Discard, out) // so that go test can end
 	}
 	return judge(r, cmd.Wait(), readErr)
 }
 
-// judge makes sure that a go test which failed is never reported as a success, whatever
-// its events said.
+// judge makes sure that a go test that failed is never reported as a success, whatever its events say.
 func judge(r *report, waitErr, readErr error) error {
 	var exit *exec.ExitError
 	if waitErr != nil && !errors.As(waitErr, &exit) {
@@ -79,8 +79,8 @@ func judge(r *report, waitErr, readErr error) error {
 	return nil
 }
 
-// fuzzAll finds the fuzz targets of the packages and runs one after the other. Each package is built once, and of what
-// it imports only this module is instrumented: go test -fuzz would compile all of Kubernetes' client once more.
+// fuzzAll finds the fuzz targets of the packages and runs them one after the other. Each package is built once, and of
+// its imports only those in this module are instrumented: go test -fuzz would also compile all of Kubernetes' client.
 func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, packages []string) error {
 	out, err := command(ctx, dir, append([]string{"list", "-f", "{{.ImportPath}}\t{{.Dir}}"}, packages...)...).Output()
 	if err != nil {
@@ -112,8 +112,8 @@ func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, pac
 			continue
 		}
 		for _, name := range targets {
-			// No other test runs. Within a short time on a busy machine the seeds may not all have their turn; as tests
-			// they run without -fuzz.
+			// No other test runs. On a busy machine, not all seeds may be run within a short time; without -fuzz they
+			// run as tests.
 			fuzz(ctx, r, shorten(pkg), name, func() *exec.Cmd {
 				return interrupted(ctx, folder, binary, "-test.run=^"+name+"$", "-test.fuzz=^"+name+"$", "-test.fuzztime="+each.String(),
 					"-test.fuzzcachedir="+filepath.Join(strings.TrimSpace(string(cache)), "fuzz", pkg))
@@ -123,7 +123,7 @@ func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, pac
 	return ctx.Err()
 }
 
-// fuzz runs one target, again where it failed for nothing but the end of its time.
+// fuzz runs one target, and runs it again if it failed only because its time was up.
 func fuzz(ctx context.Context, r *report, pkg, name string, target func() *exec.Cmd) {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
@@ -137,13 +137,13 @@ func fuzz(ctx context.Context, r *report, pkg, name string, target func() *exec.
 			r.fail(pkg+" "+name, string(output))
 			return
 		}
-		fmt.Fprintf(r.out, "again %s %s: the fuzzer took the end of its time for a failure (go.dev/issue/75804)\n", pkg, name)
+		fmt.Fprintf(r.out, "again %s %s: the fuzzer treated the end of its time as a failure (go.dev/issue/75804)\n", pkg, name)
 	}
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// fuzzTargets are the fuzz targets of the package in a folder.
+// fuzzTargets returns the names of the fuzz targets of the package in a folder.
 func fuzzTargets(folder string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	for _, f := range files {
@@ -158,7 +158,7 @@ func fuzzTargets(folder string) (names []string, err error) {
 	return names, err
 }
 
-// lastProgress is how many inputs the fuzzer tried, from its last line of progress.
+// lastProgress returns the number of inputs that the fuzzer tried, from its last line of progress.
 func lastProgress(output string) string {
 	last := "no progress printed"
 	for line := range strings.Lines(output) {

@@ -1,11 +1,10 @@
-// Testrun runs go test and prints it for people: a line a package, the output of what
-// failed and nothing else, why tests were skipped, and at the end one line of counts.
+// Testrun runs go test and prints a readable report: a line for each package, only the output of what failed, why
+// tests were skipped, and at the end one line of counts.
 //
 //	cd tools && go run ./testrun -C .. -- ./...             # go test ./...
 //	cd tools && go run ./testrun -C .. -fuzz 10s -- ./...   # every fuzz target, 10s each
 //
-// It needs nothing but Go. The exit code is 0 if nothing failed, 1 if something did and
-// 2 if it was called in a wrong way.
+// It needs only Go. The exit code is 0 if nothing failed, 1 if something did, and 2 if it was called in a wrong way.
 package main
 
 import (
@@ -45,7 +44,7 @@ func main() {
 	}
 }
 
-// errFailed says that the counts tell the rest.
+// errFailed means that the counts contain the details.
 var errFailed = errors.New("tests failed")
 
 type options struct {

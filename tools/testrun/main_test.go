@@ -97,7 +97,7 @@ func TestLogPrintsWhatPassingTestsSaid(t *testing.T) {
 	mustContain(t, out.String(), "a word", "1 passed, 0 failed")
 }
 
-// A mistyped package or flag runs no test at all, which must not look like success.
+// A mistyped package or flag runs no test at all, and must not look like success.
 func TestNothingRunIsAFailure(t *testing.T) {
 	root := module(t, map[string]string{"p.go": "package p\n"})
 	for _, args := range [][]string{{"./missing"}, {"-nosuchflag", "./..."}} {
@@ -108,8 +108,8 @@ func TestNothingRunIsAFailure(t *testing.T) {
 	}
 }
 
-// A scenario is a subtest: where none has the name that was asked for, the tests around them pass and have done
-// nothing, which must not look like success either.
+// A scenario is a subtest. If no subtest has the requested name, the tests around it pass and have done nothing, which
+// must not look like success either.
 func TestNoSubtestOfThatNameIsAFailure(t *testing.T) {
 	root := module(t, map[string]string{"p_test.go": header + `
 func TestPlain(t *testing.T) {}
@@ -146,7 +146,7 @@ func TestPatternsAskForSubtests(t *testing.T) {
 	}
 }
 
-// The target that fails does so before any input: on a busy machine the time may be up before the first.
+// The failing target fails before any input: on a busy machine the time may be up before the first one.
 func TestFuzzRunsEveryTarget(t *testing.T) {
 	fuzz := "func FuzzFine(f *testing.F) { f.Fuzz(func(*testing.T, []byte) {}) }\n"
 	root := module(t, map[string]string{

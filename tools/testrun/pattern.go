@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// askedFor is the -run pattern among the arguments of go test, and how deep the tests that it asks for are: 1 is a
-// test, 2 a subtest. go test runs the tests around a subtest, too, whether or not there is one of that name.
+// askedFor returns the -run pattern among the arguments of go test, and the depth of the tests that it asks for: 1 is a
+// test, and 2 a subtest. go test also runs the tests around a subtest, whether or not it exists.
 func askedFor(args []string) (pattern string, depth int) {
 	for i, arg := range args {
 		if arg == "-args" || arg == "--args" {
@@ -30,7 +30,7 @@ func askedFor(args []string) (pattern string, depth int) {
 	return pattern, depth
 }
 
-// outside splits a pattern as package testing does: where the separator is outside of brackets and parentheses.
+// outside splits a pattern like package testing: at separators outside of brackets and parentheses.
 func outside(pattern string, separator byte) []string {
 	var parts []string
 	brackets, parentheses, begin := 0, 0, 0

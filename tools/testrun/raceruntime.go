@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// raceRuntimeBroke reports whether the output of a test binary that died says that the race
-// detector's own runtime broke, and nothing else. With testing/synctest it may lose track
-// of the timers of a long bubble and abort (https://go.dev/issue/78156), whatever the
-// program under test does. A race, a panic or a timeout in the same output is the
-// program's own.
+// raceRuntimeBroke reports whether the output of a test binary that died says only that the race detector's own runtime
+// broke. With testing/synctest the runtime may lose track of the timers of a long bubble and abort
+// (https://go.dev/issue/78156), whatever the program under test does. A race, a panic or a timeout in the same output
+// is a fault of the program.
 func raceRuntimeBroke(output string) bool {
 	if !strings.Contains(output, "ThreadSanitizer: CHECK failed: tsan_rtl.cpp") {
 		return false
@@ -24,8 +23,7 @@ func raceRuntimeBroke(output string) bool {
 	return true
 }
 
-// postpone takes a package out of the counts to have it run once more; false if it had its
-// second chance already.
+// postpone removes a package from the counts so that it is run once more; false if it was already run twice.
 func (r *report) postpone(pkg string, p *packageRun) bool {
 	if r.secondTime {
 		return false
@@ -36,9 +34,8 @@ func (r *report) postpone(pkg string, p *packageRun) bool {
 	return true
 }
 
-// withPackages are the arguments of go test with these packages instead of theirs. It is
-// false unless the packages stand there as relative paths: of other words nobody can tell
-// whether they are values of flags.
+// withPackages returns the arguments of go test with these packages in place of the given ones. It is false unless the
+// packages were given as relative paths, because other words may be values of flags.
 func withPackages(args, packages []string) ([]string, bool) {
 	isPath := func(a string) bool { return a == "." || strings.HasPrefix(a, "./") || strings.HasPrefix(a, "../") }
 	first := slices.IndexFunc(args, isPath)

@@ -32,7 +32,7 @@ func TestBreaks(t *testing.T) { if first() { crash("`+broken+`") } }`)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	// Nothing of the first run of p counts, and q is not run again.
+	// Nothing from the first run of p counts, and q is not run again.
 	if got := lastLine(text); got != "3 passed, 0 failed" {
 		t.Errorf("last line %q\n%s", got, text)
 	}
@@ -52,7 +52,7 @@ func TestSecondTimeFails(t *testing.T) {
 	}
 }
 
-// Whatever else went wrong must not be lost in the second run.
+// If anything else went wrong, it must not be lost in the second run.
 func TestNoSecondChance(t *testing.T) {
 	for name, tests := range map[string]string{
 		"another crash": `func TestBreaks(t *testing.T) { if first() { crash("SIGSEGV") } }`,

@@ -14,39 +14,39 @@ import (
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of build output
+	ImportPath  string // set for build output
 	Test        string
 	Elapsed     float64
 	Output      string
 	FailedBuild string
 }
 
-// report counts tests and prints what a person wants to see of them. A test that has
-// subtests is not counted itself unless it failed without any of them failing.
+// report counts tests and prints what a person needs to see. A test that has subtests is counted only if it failed and
+// none of its subtests did.
 type report struct {
 	out                     io.Writer
 	log                     bool // print what passing tests logged
 	passed, failed, skipped int
 
 	deepest    int      // 1: tests; 2: tests of which one has a subtest, and so on
-	again      []string // packages to be run once more
-	secondTime bool     // these are the packages that are run once more
+	again      []string // packages to run once more
+	secondTime bool     // the packages are being run once more
 
 	failures []failure
 	slow     slow
 
 	packages map[string]*packageRun
 	builds   map[string]*strings.Builder // output of compilers, by import path
-	reasons  map[string]int              // why tests were skipped -> how many
+	reasons  map[string]int              // the number of skipped tests, by reason
 }
 
 type packageRun struct {
-	output map[string]*strings.Builder // by test; "" is the package's own
-	parent map[string]bool             // tests that have subtests
-	broken map[string]bool             // tests of which a subtest failed
+	output map[string]*strings.Builder // by test; "" is the output of the package itself
+	parent map[string]bool             // tests with subtests
+	broken map[string]bool             // tests with a failed subtest
 	count  int
 	bad    int
-	skips  []string // reasons
+	skips  []string // reasons for skips
 }
 
 func newReport(out io.Writer) *report {
@@ -113,7 +113,7 @@ func (r *report) testEnded(p *packageRun, e *event) {
 		p.bad++
 		if p.broken[e.Test] {
 			p.bad--
-			fmt.Fprint(r.out, indent(output)) // what the parent itself said
+			fmt.Fprint(r.out, indent(output)) // the output of the parent itself
 			return
 		}
 		r.fail(shorten(e.Package)+" "+e.Test, output)
@@ -143,8 +143,8 @@ func (r *report) packageEnded(p *packageRun, e *event) {
 	case e.Action == "fail" && e.FailedBuild != "":
 		r.fail(shorten(e.Package), builder(r.builds, e.FailedBuild).String())
 	case e.Action == "fail" && p.bad == 0:
-		// A panic outside of tests, a timeout, a leak found by TestMain. Tests that had
-		// not ended are in the output, too.
+		// This is a panic outside of tests, a timeout, or a leak that TestMain found. The output also contains the
+		// tests that had not ended.
 		r.fail(shorten(e.Package), p.allText())
 	case e.Action == "fail":
 		fmt.Fprintf(r.out, "FAIL  %s  %.1fs\n", shorten(e.Package), e.Elapsed)
@@ -159,7 +159,7 @@ func (r *report) fail(what, output string) {
 	fmt.Fprintf(r.out, "FAIL  %s\n%s", what, indent(output))
 }
 
-// summary prints what failed once more, what took longest, why tests were skipped and, as the last line, the counts.
+// summary prints the failures again, the slowest tests, the reasons for skips and, as the last line, the counts.
 func (r *report) summary(took time.Duration) {
 	r.list()
 	r.slow.print(r.out)
@@ -176,7 +176,7 @@ func (p *packageRun) text(test string) string {
 	return ""
 }
 
-// allText is what the package and its tests that have not ended said.
+// allText returns the output of the package and of its tests that have not ended.
 func (p *packageRun) allText() string {
 	var all strings.Builder
 	for _, test := range sortedKeys(p.output) {
@@ -200,7 +200,7 @@ func parentOf(test string) (string, bool) {
 	return test[:i], true
 }
 
-// skipReason is the last thing that a test said when it skipped itself, without file and line.
+// skipReason returns the last message of a test that skipped itself, without file and line.
 func skipReason(output string) string {
 	reason := "no reason given"
 	for line := range strings.Lines(logged(output)) {
@@ -215,7 +215,7 @@ func skipReason(output string) string {
 	return reason
 }
 
-// logged is the part of a test's output that the test wrote itself.
+// logged returns the part of a test's output that the test itself wrote.
 func logged(output string) string {
 	var b strings.Builder
 	for line := range strings.Lines(output) {

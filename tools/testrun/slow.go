@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// slow keeps what took longest: the first place to look if a run has to be faster.
+// slow contains the slowest tests: the first place to look if a run has to be faster.
 type slow []event
 
 const (
@@ -16,7 +16,7 @@ const (
 	slowSince = 10 // seconds
 )
 
-// ended takes the end of a test. What has subtests stands for them.
+// ended records the end of a test. A test with subtests is replaced by them.
 func (s *slow) ended(e *event) {
 	if strings.Contains(e.Test, "/") || e.Elapsed < slowSince {
 		return

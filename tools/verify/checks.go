@@ -15,28 +15,28 @@ import (
 // checks are run in this order, the quick ones first.
 var checks = []check{
 	{"format", "gofmt has nothing to change", checkFormat},
-	{"generated", "generated code is what its sources say", checkGenerated},
-	{"manifests", "deploy/manifests is what the chart renders; alerts and dashboard are PromQL", checkManifests},
-	{"tidy", "go.mod and go.sum are complete and hold nothing else", checkTidy},
+	{"generated", "generated code matches its sources", checkGenerated},
+	{"manifests", "deploy/manifests matches the charts; alerts and dashboard are PromQL", checkManifests},
+	{"tidy", "go.mod and go.sum are complete and contain nothing else", checkTidy},
 	{"repository", "imports, sizes, words, links (integration/arch), and each mutant compiles", checkRepository},
-	{"platforms", "fencectl builds for the machines that operators sit at", checkPlatforms},
+	{"platforms", "fencectl builds for the platforms of operators", checkPlatforms},
 	{"vet", "go vet", checkVet},
 	{"staticcheck", "staticcheck, pinned in tools/go.mod", checkStaticcheck},
 	{"govulncheck", "no known vulnerability is reached", checkVulnerabilities},
 	{"tools", "tests of the tools", checkTools},
 }
 
-// toolsModule is the module that pins the tools, below the repository's root.
+// toolsModule is the folder of the module that pins the tools.
 const toolsModule = "tools"
 
-// manifestsModule renders the chart; Helm and Prometheus are in no other module.
+// manifestsModule renders the chart; no other module contains Helm and Prometheus.
 const manifestsModule = "tools/manifests"
 
-// releaseModule makes packages and images, with the libraries for that.
+// releaseModule makes packages and images, and contains the libraries for that.
 const releaseModule = "tools/release"
 
-// controlPlaneModule is that of bin/kubetest: one small file on top of all of Kubernetes, which
-// would have to be compiled to look at it.
+// controlPlaneModule is the module of bin/kubetest: one small file on top of all of Kubernetes, which would have to be
+// compiled to check it.
 const controlPlaneModule = "integration/kube/cmd/kubetest"
 
 // runtimeModule pins containerd, runc and CNI plugins, and has no package.
@@ -45,12 +45,10 @@ const runtimeModule = "integration/cluster/cmd/runtime"
 // attacherModule pins csi-attacher, and has no package.
 const attacherModule = "integration/cluster/cmd/attacher"
 
-// ciliumModule is built on all of Cilium, which would have to be downloaded and compiled:
-// `make test-cilium` checks it.
+// ciliumModule uses all of Cilium, which would have to be downloaded and compiled. `make test-cilium` checks it.
 const ciliumModule = "deploy/cilium"
 
-// modules are the folders of the repository that are Go modules, the root first, but for
-// Cilium's.
+// modules returns the folders of the repository's Go modules except for Cilium's, the root first.
 func modules(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -73,7 +71,7 @@ func modules(root string) ([]string, error) {
 	return dirs, err
 }
 
-// eachModule runs the check in every module but the control plane's, the runtime's and the attacher's.
+// eachModule runs the check in every module except for those of the control plane, the runtime and the attacher.
 func eachModule(root string, check func(dir string) error) error {
 	dirs, err := modules(root)
 	if err != nil {
@@ -147,7 +145,7 @@ func checkStaticcheck(ctx context.Context, root string) error {
 	})
 }
 
-// platforms are where fencectl runs that no agent runs on.
+// platforms lists platforms of fencectl on which no agent runs.
 var platforms = []string{"darwin/arm64", "windows/amd64"}
 
 func checkPlatforms(ctx context.Context, root string) error {
@@ -160,7 +158,7 @@ func checkPlatforms(ctx context.Context, root string) error {
 	return nil
 }
 
-// checkVulnerabilities fails on findings only: a build without network must be possible.
+// checkVulnerabilities fails only if it finds something: a build without network must be possible.
 func checkVulnerabilities(ctx context.Context, root string) error {
 	_, err := output(ctx, root, "go", "tool", "-modfile="+toolsModule+"/go.mod", "govulncheck", "./...")
 	if err != nil && strings.Contains(err.Error(), "fetching vulnerabilities") {
@@ -169,8 +167,8 @@ func checkVulnerabilities(ctx context.Context, root string) error {
 	return err
 }
 
-// They read files of the repository outside of their module, which the cache of test results does
-// not notice.
+// The tests read files of the repository outside of their module, and the cache of test results does not notice when
+// these change.
 func checkTools(ctx context.Context, root string) error {
 	for _, module := range []string{toolsModule, manifestsModule, releaseModule} {
 		dir := filepath.Join(root, module)
@@ -181,12 +179,12 @@ func checkTools(ctx context.Context, root string) error {
 	return nil
 }
 
-// output runs a command and returns what it printed; if it fails, in the error, too.
+// output runs a command and returns its output. If the command fails, the error also contains the output.
 func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	return outputWith(ctx, dir, nil, name, args...)
 }
 
-// outputWith is output with further environment variables.
+// outputWith is output with additional environment variables.
 func outputWith(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)

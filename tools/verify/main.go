@@ -1,12 +1,11 @@
-// Verify runs every check of the repository that is no ordinary test, all of them even if
-// one fails, and ends with one line of counts.
+// Verify runs every check of the repository that is not an ordinary test. It runs all of them even if one fails, and
+// ends with one line of counts.
 //
 //	cd tools && go run ./verify ..             # all
 //	cd tools && go run ./verify .. format vet  # some, by name
 //
-// It needs nothing but Go. The exit code is 0 if nothing failed, 1 if something did and 2
-// if it was called in a wrong way. A check that cannot be made here says so and is counted
-// as skipped.
+// It needs only Go. The exit code is 0 if nothing failed, 1 if something did, and 2 if it was called in a wrong way.
+// A check that cannot be made on this machine says so and counts as skipped.
 package main
 
 import (
@@ -48,8 +47,7 @@ func main() {
 	}
 }
 
-// check is one check. It returns nil, an error that shows what is wrong and says what to
-// do, or a skipped.
+// check is one check. It returns nil, an error that says what is wrong and what to do, or a skipped.
 type check struct {
 	name string
 	what string

@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The checks must be able to fail: each on a repository with just the fault it looks for.
+// The checks must be able to fail: each is run on a repository with exactly the fault that it must find.
 func TestChecksFindTheirFault(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -84,7 +84,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
 	}
-	// Last, since a package that does not load hides the other faults.
+	// This comes last, because a package that does not load hides the other faults.
 	if err := os.WriteFile(filepath.Join(root, "import.go"), []byte("package m\n\nimport _ \"example.com/missing\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,7 @@ func TestChecksFindTheirFault(t *testing.T) {
 	}
 }
 
-// Guard: modules. What is in a module of its own is looked at, too, but for those that
-// are mostly Kubernetes or Cilium.
+// Guard: modules. Nested modules are checked, too, except for those that are mostly Kubernetes or Cilium.
 func TestNestedModulesAreChecked(t *testing.T) {
 	root := t.TempDir()
 	bad := "package m\n\nimport \"fmt\"\n\nfunc G() { fmt.Printf(\"%d\", \"x\") }\n"

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// root is where all hosts have their hierarchies.
+// root is the folder in which all hosts mount their hierarchies.
 const root = "/sys/fs/cgroup"
 
-// hierarchy is one that the host has mounted.
+// hierarchy is a control group hierarchy that the host has mounted.
 type hierarchy struct {
-	point   string // where
-	options string // of v1: its controllers, or its name; empty: v2
+	point   string // the mount point
+	options string // with v1: its controllers, or its name; empty: v2
 }
 
 func (h hierarchy) unified() bool { return h.options == "" }
 
-// hierarchies are those of v1, or the one of v2 where there are none.
+// hierarchies returns those of v1, or the one of v2 if there are none.
 func hierarchies() ([]hierarchy, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -63,7 +63,7 @@ func parseMounts(text string) []hierarchy {
 	return v2
 }
 
-// own is the group of this process in the hierarchy, as a folder.
+// own returns the folder of this process's group in the hierarchy.
 func (h hierarchy) own(selfCgroup string) string {
 	if h.unified() {
 		return h.point
@@ -87,13 +87,13 @@ func sameControllers(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// Set is the groups of one cluster, one of each hierarchy.
+// Set contains the groups of one cluster, one in each hierarchy.
 type Set struct {
 	dirs []string
 	all  []hierarchy
 }
 
-// Create makes the groups.
+// Create creates the groups.
 func Create(name string) (*Set, error) {
 	s, err := find(name)
 	if err != nil {
@@ -107,7 +107,7 @@ func Create(name string) (*Set, error) {
 	return s, nil
 }
 
-// Find is the groups that were made by that name.
+// Find returns the groups that were created with that name.
 func Find(name string) *Set {
 	s, err := find(name)
 	if err != nil {
@@ -132,7 +132,7 @@ func find(name string) (*Set, error) {
 	return s, nil
 }
 
-// mkdir makes a group that processes can join, and which can hand controllers down.
+// mkdir creates a group that processes can join, and that can delegate controllers to groups below it.
 func (s *Set) mkdir(i int, dir string) error {
 	if s.all[i].unified() {
 		if err := handDown(filepath.Dir(dir)); err != nil {
@@ -142,7 +142,8 @@ func (s *Set) mkdir(i int, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
-	if slices.Contains(strings.Split(s.all[i].options, ","), "cpuset") { // a group of v1 begins without processors
+	// A new group of v1 has no processors.
+	if slices.Contains(strings.Split(s.all[i].options, ","), "cpuset") {
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			text, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
 			if err == nil {
@@ -156,7 +157,7 @@ func (s *Set) mkdir(i int, dir string) error {
 	return nil
 }
 
-// handDown gives the groups below all controllers of v2 that this one has.
+// handDown delegates to the groups below a group all controllers of v2 that it has.
 func handDown(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -173,7 +174,7 @@ func handDown(dir string) error {
 	return nil
 }
 
-// Make makes the groups of a node.
+// Make creates the groups of a node.
 func (s *Set) Make(node string) error {
 	for i, dir := range s.dirs {
 		if err := s.mkdir(i, filepath.Join(dir, node)); err != nil {
@@ -183,7 +184,7 @@ func (s *Set) Make(node string) error {
 	return nil
 }
 
-// Dirs are the groups of a node, for [Join].
+// Dirs returns the groups of a node, for [Join].
 func (s *Set) Dirs(node string) []string {
 	var dirs []string
 	for _, dir := range s.dirs {
@@ -192,7 +193,7 @@ func (s *Set) Dirs(node string) []string {
 	return dirs
 }
 
-// Join moves this process there.
+// Join moves this process into the groups.
 func Join(dirs []string) error {
 	for _, dir := range dirs {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0); err != nil {
@@ -222,8 +223,8 @@ func (s *Set) Freeze(node string, frozen bool) error {
 	return errors.New("cgroups: freeze: no hierarchy on this host has a freezer")
 }
 
-// Clear removes the groups of a node that has ended, with all below them. A kubelet that
-// found them at the next boot would wait for the containers of the last one.
+// Clear removes the groups of a node that has ended, with all groups below them. If a kubelet found them at the next
+// boot, it would wait for the containers of the last one.
 func (s *Set) Clear(node string) error { return removeAll(s.Dirs(node)) }
 
 // Remove removes all groups.
@@ -237,7 +238,7 @@ func removeAll(dirs []string) error {
 			if err == nil && d.IsDir() {
 				below = append(below, path)
 			}
-			return nil // what is gone needs no removal
+			return nil // it is already gone
 		})
 		errs = append(errs, err)
 		slices.Reverse(below)
@@ -263,8 +264,8 @@ func rmdir(dir string) error {
 	}
 }
 
-// Mount mounts the host's hierarchies again, in a new control group namespace, whose root
-// this process's groups are, and readies them for a kubelet.
+// Mount mounts the host's hierarchies again, in a new control group namespace whose root is this process's groups, and
+// prepares them for a kubelet.
 func Mount() error {
 	all, err := hierarchies()
 	if err != nil {
@@ -295,7 +296,7 @@ func Mount() error {
 	return nil
 }
 
-// data are the options that name the hierarchy to the kernel.
+// data returns the mount options that name the hierarchy to the kernel.
 func (h hierarchy) data() string {
 	if strings.HasPrefix(h.options, "name=") {
 		return "none," + h.options
@@ -303,7 +304,7 @@ func (h hierarchy) data() string {
 	return h.options
 }
 
-// MountOwn mounts the hierarchy of a kernel that has no other user, and readies it for a kubelet.
+// MountOwn mounts the hierarchy of a kernel that has no other user, and prepares it for a kubelet.
 func MountOwn() error { return mountUnified() }
 
 func mountUnified() error {

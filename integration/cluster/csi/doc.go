@@ -1,18 +1,17 @@
-// Package csi is the smallest storage that Kubernetes attaches and mounts like a real one: its
-// volumes are folders of the host, one node at a time has one attached.
+// Package csi is the smallest storage that Kubernetes attaches and mounts like a real one. Its volumes are folders of
+// the host, and each is attached to at most one node at a time.
 //
 //	attach/detach controller --VolumeAttachment--> csi-attacher --(gRPC)--> [Storage]   in the harness
 //	kubelet --(gRPC)--> [ServeNode]                                                    in each node
 //
-// csi-attacher is kubernetes-csi's own (integration/cluster/cmd/attacher). [Storage] remembers which node has which
-// volume attached, and when that changed. That shows a second node more reliably than any Kubernetes object:
-// [Storage.Changes]. It refuses a second node, as storage for one node does, and counts the try.
+// csi-attacher is the one of kubernetes-csi (integration/cluster/cmd/attacher). [Storage] records which volume is
+// attached to which node, and when that changed ([Storage.Changes]). That reveals a second node more reliably than
+// any Kubernetes object. Like storage for one node, it refuses a second node, and it counts the attempt.
 //
-// A node mounts a volume by a bind mount, and detaching does not remove that mount: a process that still runs there
-// goes on writing, as with storage that does not fence.
+// A node mounts a volume by a bind mount, and detaching does not remove that mount. A process that still runs there
+// continues to write, as with storage that does not fence.
 //
 // # Concurrency and blocking
 //
-// A [Storage] may be used from any goroutine. [ServeNode] and [Storage.Serve] block until the
-// context ends.
+// A [Storage] may be used from any goroutine. [ServeNode] and [Storage.Serve] block until the context ends.
 package csi

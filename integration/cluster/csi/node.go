@@ -17,16 +17,16 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Driver is the storage's name in Kubernetes.
+// Driver is the name of the storage's driver in Kubernetes.
 const Driver = "volumes.example.com"
 
-// Folders that a kubelet looks into.
+// A kubelet looks into these folders.
 const (
 	plugins  = "/var/lib/kubelet/plugins/" + Driver
 	registry = "/var/lib/kubelet/plugins_registry"
 )
 
-// ServeNode is what the kubelet of a node finds. root has a folder for each volume.
+// ServeNode serves the kubelet of a node. root has a folder for each volume.
 func ServeNode(ctx context.Context, node, root string) error {
 	if err := errors.Join(os.MkdirAll(plugins, 0o755), os.MkdirAll(registry, 0o755)); err != nil {
 		return err
@@ -44,7 +44,7 @@ func ServeNode(ctx context.Context, node, root string) error {
 
 func listenAndServe(ctx context.Context, s *grpc.Server, socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err // of the last boot
+		return err // it was left by the last boot
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -68,7 +68,7 @@ func (registrarServer) NotifyRegistrationStatus(context.Context, *registration.R
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// identity says who this is, in the nodes and in the harness.
+// identity names the driver, in the nodes and in the harness.
 type identity struct {
 	csi.UnimplementedIdentityServer
 }
@@ -104,7 +104,7 @@ func (n *nodeServer) NodePublishVolume(_ context.Context, q *csi.NodePublishVolu
 	if err := errors.Join(os.MkdirAll(from, 0o777), os.MkdirAll(q.TargetPath, 0o755)); err != nil {
 		return nil, internal(err)
 	}
-	if at(from) != at(q.TargetPath) { // not done before
+	if at(from) != at(q.TargetPath) { // it is not yet mounted there
 		if err := unix.Mount(from, q.TargetPath, "", unix.MS_BIND, ""); err != nil {
 			return nil, internal(fmt.Errorf("mount on %s: %w", q.TargetPath, err))
 		}
@@ -114,7 +114,7 @@ func (n *nodeServer) NodePublishVolume(_ context.Context, q *csi.NodePublishVolu
 
 func (*nodeServer) NodeUnpublishVolume(_ context.Context, q *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	err := unix.Unmount(q.TargetPath, unix.MNT_DETACH)
-	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // after a boot there is none
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // after a boot there is no mount
 		return nil, internal(err)
 	}
 	if err := os.Remove(q.TargetPath); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// latency is what the storage takes to attach or detach a volume.
+// latency is the time that the storage needs to attach or detach a volume.
 const latency = 100 * time.Millisecond
 
 // Change is an attachment that began or ended.
@@ -21,10 +21,10 @@ type Change struct {
 	At           time.Time
 	Volume, Node string
 	Attached     bool
-	Refused      string // the node that had it
+	Refused      string // the node that the volume was attached to
 }
 
-// String is for people.
+// String describes the change for a reader.
 func (c Change) String() string {
 	what := "detached from"
 	switch {
@@ -40,7 +40,7 @@ func (c Change) String() string {
 type Storage struct {
 	csi.UnimplementedControllerServer
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	has     map[string]string
 	changes []Change
 }
@@ -53,14 +53,14 @@ func (s *Storage) Serve(ctx context.Context, socket string) error {
 	return listenAndServe(ctx, server, socket)
 }
 
-// Changes are all of them since the start, in their order.
+// Changes returns all changes since the start, in their order.
 func (s *Storage) Changes() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.changes)
 }
 
-// Node is the one that has the volume; "" if none has.
+// Node returns the node to which the volume is attached; "": none.
 func (s *Storage) Node(volume string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,9 @@
-// Package deviceplugin is a device plugin of the kubelet with one device, as a generic one would hand out the watchdog of
-// a node to a container without privileges.
+// Package deviceplugin is a device plugin of the kubelet with one device. It gives the watchdog of a node to a
+// container without privileges, as a generic plugin would.
 //
 //	kubelet <--Register-- plugin;  kubelet --ListAndWatch, Allocate--> plugin
 //
-// It runs in a pod that sees the kubelet's folder. It ends when the kubelet has removed its socket, as a kubelet that
-// starts does, so that its container is started again and registers again. It has no state; calls come from the goroutines of gRPC.
+// It runs in a pod that sees the kubelet's folder. A kubelet that starts removes the plugin's socket. The plugin then
+// ends, so that its container is restarted and registers again. It has no state; calls come from the goroutines of
+// gRPC.
 package deviceplugin

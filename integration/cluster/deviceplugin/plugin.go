@@ -15,20 +15,20 @@ import (
 	plugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// InContainer is where the container that has asked for the resource finds the device.
+// InContainer is the path of the device in a container that has asked for the resource.
 const InContainer = "/dev/watchdog"
 
 const (
-	limit = 10 * time.Second // of the registration
+	limit = 10 * time.Second // limit of the registration
 	pace  = time.Second
 )
 
-// Serve hands the device of the node out as one of the resource, until the kubelet starts again.
+// Serve offers the node's device as the only one of the resource, until the kubelet starts again.
 func Serve(ctx context.Context, resource, device string) error {
 	name := strings.ReplaceAll(resource, "/", "_") + ".sock"
 	path := filepath.Join(plugin.DevicePluginPath, name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err // of the last container
+		return err // it was left by the last container
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {

@@ -19,7 +19,7 @@ func address(s *machine.Spec) string {
 	return ip
 }
 
-// configure writes what containerd and the kubelet read.
+// configure writes the configuration of containerd and the kubelet.
 func configure(s *machine.Spec) error {
 	if err := os.MkdirAll(config(s, "cni"), 0o755); err != nil {
 		return err
@@ -46,8 +46,8 @@ func configure(s *machine.Spec) error {
 	return nil
 }
 
-// baseSpec is what all containers are made from: containerd's own, and the hook that gives
-// them the boot id of their node.
+// baseSpec writes the spec from which all containers are made: containerd's own, and the hook that gives them the boot
+// id of their node.
 func baseSpec(s *machine.Spec) (string, error) {
 	out, err := exec.Command(filepath.Join(s.Runtime, "ctr"), "oci", "spec").Output()
 	if err != nil {
@@ -102,9 +102,9 @@ func cniConfig(s *machine.Spec) string {
 `, s.Pods)
 }
 
-// kubeletConfig has the differences from a kubelet's defaults: either the node is not a real machine, or the tests
-// would have to wait. nodeStatusUpdateFrequency is also the timeout of a request to renew the Lease, and a Lease of
-// 10 s needs 2 s (docs/controller.md).
+// kubeletConfig returns a configuration that differs from a kubelet's defaults where the node is not a real machine, or
+// where the tests would have to wait. nodeStatusUpdateFrequency is also the timeout of a request to renew the Lease,
+// and a Lease of 10 s needs 2 s (docs/controller.md).
 func kubeletConfig(s *machine.Spec) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

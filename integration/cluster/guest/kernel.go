@@ -18,21 +18,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// The names of the devices in a node with a kernel of its own.
+// These are the names of the devices in a node that has its own kernel.
 const (
 	diskDevice  = "/dev/ubda"
 	lunDevice   = "/dev/ubdb"
 	lineDevice  = "/dev/ttyS0"
 	portDevice  = "vec%d"
 	lunSector   = 512
-	mounted     = "disk" // folder of the node, in which its disk is mounted
+	mounted     = "disk" // folder of the node, on which its disk is mounted
 	restrictive = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 )
 
-// kernel makes the machine where it has a kernel of its own, of which this is process 1. Its root file system is the
+// kernel sets up the machine if it has its own kernel. This process is then process 1. Its root file system is the
 // host's, which it cannot write.
 func kernel(path string, s *machine.Spec) error {
-	// Nothing was started that could have had an environment.
+	// No process has set an environment before this one.
 	for name, value := range map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": "/run", "HOME": "/run"} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -43,7 +43,8 @@ func kernel(path string, s *machine.Spec) error {
 			return err
 		}
 	}
-	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil { // volumes of pods are seen by their containers
+	// Containers must see the volumes of their pods.
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return err
 	}
 	line, err := openLine()
@@ -95,7 +96,7 @@ func kernelMounts(s *machine.Spec) error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
 }
 
-// modules are those that containers, their network and the watchdog need, of the kernel that runs.
+// modules loads the modules of the running kernel that containers, their network and the watchdog need.
 func modules(s *machine.Spec) error {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -118,7 +119,7 @@ func modules(s *machine.Spec) error {
 	return nil
 }
 
-// load loads a module after those that it needs.
+// load loads a module after the modules that it needs.
 func load(folder string, needs []byte, name, options string) error {
 	lines := bufio.NewScanner(bytes.NewReader(needs))
 	for lines.Scan() {
@@ -144,8 +145,8 @@ func load(folder string, needs []byte, name, options string) error {
 	return fmt.Errorf("guest: no module %s in %s", name, folder)
 }
 
-// attachLUN gives the LUN to a node with a kernel of its own, by a loop device of that kernel, so that the node can
-// lose it. It exists as long as the calling process.
+// attachLUN gives the LUN to a node that has its own kernel. It uses a loop device of that kernel, so that the node can
+// lose it. The device exists as long as the calling process.
 func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
 	if s.LUNPath == "" || s.Modules == "" {
 		return nil, nil
@@ -164,7 +165,7 @@ func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
 	return lun, nil
 }
 
-// lunFault makes the LUN of a node with a kernel of its own fail, or ends that.
+// lunFault makes the LUN of a node that has its own kernel fail, or ends that fault.
 func lunFault(lun *lab.LoopSet, what string) error {
 	switch {
 	case lun == nil:
@@ -189,7 +190,7 @@ func rename(s *machine.Spec) error {
 	return nil
 }
 
-// processors provides the clock rate that the kubelet insists on and that User-mode Linux does not show.
+// processors provides the clock rate that the kubelet needs and that User-mode Linux does not report.
 func processors(s *machine.Spec) error {
 	const path = "/proc/cpuinfo"
 	text, err := os.ReadFile(path)
@@ -202,7 +203,7 @@ func processors(s *machine.Spec) error {
 	return cover(s, path, strings.TrimRight(string(text), "\n")+"\ncpu MHz\t\t: 1000.000\n")
 }
 
-// openLine opens what the harness is at the other end of, as octets and nothing else.
+// openLine opens the serial line to the harness, in raw mode.
 func openLine() (*os.File, error) {
 	line, err := os.OpenFile(lineDevice, os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -223,7 +224,7 @@ func openLine() (*os.File, error) {
 }
 
 // power is process 1 of a PID namespace of the host, around a kernel; when it ends, the kernel ends. A kernel that
-// panics sends itself a signal to end by, which it would not get as process 1.
+// panics ends itself with a signal, which it would not receive as process 1.
 func power(argv []string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -231,14 +232,14 @@ func power(argv []string) error {
 	return cmd.Run()
 }
 
-// off ends a machine with a kernel of its own; the process 1 of one must not end otherwise.
+// off ends a machine that has its own kernel; its process 1 must not end in another way.
 func off(cause error) {
 	fmt.Fprintln(os.Stderr, "node:", cause)
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// startServe starts the part that runs the node, and ends when that does.
+// startServe starts the part that runs the node, and ends when that part ends.
 func startServe(path string, line *os.File) error {
 	cmd := exec.Command("/proc/self/exe", "serve", path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -14,14 +14,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 )
 
-// control is the descriptor on which the harness talks to the node.
+// control is the descriptor of the connection between the harness and the node.
 const control = 3
 
-// Main runs the part that the arguments name. They are the part, the file with the spec, and for init the folders of
-// its control groups.
+// Main runs the part that the arguments name. The arguments are the part, the file with the spec, and for init the
+// folders of its control groups.
 func Main(args []string) error {
 	if len(args) < 2 {
-		return errors.New("guest: started by the harness only")
+		return errors.New("guest: only the harness may start this program")
 	}
 	part, path := args[0], args[1]
 	switch part {
@@ -51,8 +51,8 @@ func Main(args []string) error {
 	return fmt.Errorf("guest: unknown part %q", part)
 }
 
-// begin waits for the networks, and executes itself in a control group namespace whose
-// root the groups are: that is a namespace of a thread, so the thread has to execute.
+// begin waits for the networks, and executes this program again in a control group namespace whose root is the given
+// groups. A thread enters such a namespace alone, so that thread has to execute the program.
 func begin(path string, groups []string) error {
 	if _, err := unix.Read(control, make([]byte, 1)); err != nil {
 		return fmt.Errorf("guest: wait for the networks: %w", err)
@@ -70,7 +70,7 @@ func begin(path string, groups []string) error {
 	return unix.Exec("/proc/self/exe", []string{os.Args[0], "root", path}, os.Environ())
 }
 
-// clock has CLOCK_BOOTTIME begin with the boot for all processes that this thread starts: agents rightly do not
+// clock makes CLOCK_BOOTTIME begin with the boot for all processes that this thread starts. Agents rightly do not
 // believe in a new boot that began before the previous one ended.
 func clock() error {
 	var now unix.Timespec
@@ -80,7 +80,7 @@ func clock() error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return fmt.Errorf("guest: time namespace (Linux 5.6, CONFIG_TIME_NS): %w", err)
 	}
-	// The offsets are those of a thread, which /proc knows by its number in another namespace.
+	// The offsets belong to a thread. In another namespace /proc has another number for it.
 	thread, err := os.Readlink("/proc/thread-self")
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func clock() error {
 	return nil
 }
 
-// root makes the machine, starts serve and ends when that ends.
+// root sets up the machine, starts serve and ends when serve ends.
 func root(path string, s *machine.Spec) error {
 	for _, step := range []func(*machine.Spec) error{mounts, devices, network} {
 		if err := step(s); err != nil {
@@ -102,8 +102,8 @@ func root(path string, s *machine.Spec) error {
 	return startServe(path, os.NewFile(control, "control"))
 }
 
-// hook binds the file over the boot id in the container, whose bundle containerd's runtime
-// names on the standard input.
+// hook binds the file over the boot id in the container. containerd's runtime names the container's bundle on the
+// standard input.
 func hook(file string) error {
 	var state struct{ Bundle string }
 	if err := json.NewDecoder(os.Stdin).Decode(&state); err != nil {

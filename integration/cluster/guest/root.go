@@ -16,8 +16,8 @@ import (
 
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// sysctls are what a kubelet writes, with the values that it wants. All nodes and the host share one kernel: files
-// stand in for them.
+// sysctls contains what a kubelet writes, with its values. All nodes and the host share one kernel, so files replace
+// these sysctls.
 var sysctls = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
@@ -30,7 +30,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// mounts makes /proc, /sys, /run and what outlives a boot those of the node.
+// mounts gives the node its own /proc, /sys, /run and folders that survive a boot.
 func mounts(s *machine.Spec) error {
 	if err := unix.Sethostname([]byte(s.Name)); err != nil {
 		return fmt.Errorf("guest: host name: %w", err)
@@ -56,11 +56,11 @@ func mounts(s *machine.Spec) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		if err := mount(folder, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil { // with the disk below it
+		if err := mount(folder, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil { // including the disk below it
 			return err
 		}
 	}
-	// Before its like is covered: a file of the node's network namespace.
+	// This is a file of the node's network namespace, and must be written before the others are covered.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func standIn(s *machine.Spec, path string) string {
 // cover mounts a file with this value over the kernel's file.
 func cover(s *machine.Spec, path, value string) error {
 	if _, err := os.Stat(path); os.IsNotExist(err) {
-		return nil // a kernel without it
+		return nil // this kernel does not have the file
 	}
 	file := standIn(s, path)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	// A file of its own for each boot: what still runs of the last one keeps the old one.
+	// Each boot has a new file: processes that are left of the last boot keep the old one.
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 		return err
 	}
@@ -98,7 +98,7 @@ func cover(s *machine.Spec, path, value string) error {
 	return mount(file, path, "", unix.MS_BIND, "")
 }
 
-// devices makes a /dev with nothing of the host's but what is harmless, and the LUN.
+// devices creates a /dev that contains only harmless devices of the host, and the LUN.
 func devices(s *machine.Spec) error {
 	if err := mount("dev", "/dev", "tmpfs", unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
@@ -124,10 +124,11 @@ func devices(s *machine.Spec) error {
 			return fmt.Errorf("guest: make %s: %w", s.LUNPath, err)
 		}
 	}
-	return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") // last: volumes of pods are seen by their containers
+	// This comes last: containers must see the volumes of their pods.
+	return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")
 }
 
-// links makes what no kernel puts into /dev.
+// links creates the links that no kernel puts into /dev.
 func links() error {
 	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
 		if err := os.RemoveAll("/dev/" + name); err != nil {
@@ -148,7 +149,7 @@ func links() error {
 	return mount("shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
-// network gives the ports their addresses, and finds the pods of other nodes.
+// network gives the ports their addresses, and the node routes to the pods of other nodes.
 func network(s *machine.Spec) error {
 	fail := func(what string, err error) error { return fmt.Errorf("guest: network: %s: %w", what, err) }
 	up := func(name, address string) error {
@@ -170,7 +171,7 @@ func network(s *machine.Spec) error {
 	if err := up("lo", ""); err != nil {
 		return err
 	}
-	// The host's resolver cannot be reached: without one a look-up of a registry fails at once.
+	// The host's resolver cannot be reached. Without any resolver a look-up of a registry fails at once.
 	if err := cover(s, "/etc/resolv.conf", ""); err != nil {
 		return err
 	}

@@ -21,11 +21,11 @@ import (
 const (
 	socket    = "/run/containerd/containerd.sock"
 	pace      = 20 * time.Millisecond
-	restarted = time.Second // after an end
+	restarted = time.Second // pause before a program that ended is started again
 	patience  = 2 * time.Minute
 )
 
-// serve starts the programs, reports that, and then answers requests.
+// serve starts the programs, reports when they run, and then answers requests.
 func serve(s *machine.Spec) error {
 	if err := os.Setenv("PATH", s.Runtime+":"+os.Getenv("PATH")+":"+s.Tools); err != nil {
 		return err
@@ -50,7 +50,7 @@ func serve(s *machine.Spec) error {
 		return err
 	}
 	if s.CSI != "" {
-		// A socket of the last boot keeps the kubelet from trying the new one for up to half a minute.
+		// Because of a socket of the last boot, the kubelet would not try the new one for up to half a minute.
 		if err := os.RemoveAll("/var/lib/kubelet/plugins_registry"); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func serve(s *machine.Spec) error {
 	return answer(os.NewFile(control, "control"), programs, lun)
 }
 
-// watchdog gives the node one that resets it: without this process the node's process 1 ends, and
-// with that all that runs in the node.
+// watchdog gives the node a watchdog that resets it: it ends this process, then the node's process 1 ends, and with it
+// everything that runs in the node.
 func watchdog(s *machine.Spec) error {
 	if s.Watchdog == "" {
 		return nil
@@ -78,14 +78,14 @@ func watchdog(s *machine.Spec) error {
 	return nil
 }
 
-// ready waits for containerd and gives it the images, once for all boots.
+// ready waits for containerd and imports the images, once for all boots.
 func ready(s *machine.Spec) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
-			_ = c.Close() // it listens
+			_ = c.Close() // it is listening
 			break
 		}
 		if ctx.Err() != nil {
@@ -118,7 +118,7 @@ func answer(harness io.ReadWriter, programs map[string]*program, lun *lab.LoopSe
 		defer writing.Unlock()
 		return out.Encode(a)
 	}
-	if err := say(machine.Answer{}); err != nil { // ready
+	if err := say(machine.Answer{}); err != nil { // reports that the node is ready
 		return err
 	}
 	in := json.NewDecoder(harness)
@@ -128,7 +128,7 @@ func answer(harness io.ReadWriter, programs map[string]*program, lun *lab.LoopSe
 			return fmt.Errorf("guest: the harness is gone: %w", err)
 		}
 		if q.Do == machine.Run {
-			go func() { _ = say(run(q)) }() // if it fails, so does the next Decode
+			go func() { _ = say(run(q)) }() // if it fails, the next Decode fails, too
 			continue
 		}
 		a := machine.Answer{ID: q.ID}
@@ -168,12 +168,12 @@ func run(q machine.Request) machine.Answer {
 	return a
 }
 
-// program is one that is started again when it ends.
+// program is a program that is started again when it ends.
 type program struct {
 	log  string
 	argv []string
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	held bool
 	cmd  *exec.Cmd // nil: it does not run
 }
@@ -182,7 +182,7 @@ func newProgram(s *machine.Spec, name string, argv ...string) *program {
 	return &program{log: filepath.Join(s.Dir, name+".log"), argv: argv}
 }
 
-// supervise never returns: the node ends by the end of its process 1.
+// supervise never returns: the node ends when its process 1 ends.
 func (p *program) supervise() {
 	for {
 		p.mu.Lock()

@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// Line is the harness's end of the connection to a guest. Its methods may be called from any goroutine; it has one of
-// its own, which ends with the connection.
+// Line is the harness's end of the connection to a guest. Its methods may be called from any goroutine. It runs one
+// goroutine, which ends with the connection.
 type Line struct {
 	node  string
 	conn  io.ReadWriteCloser
 	done  <-chan struct{}
 	ready chan Answer
 
-	mu      sync.Mutex // guards the rest, and writes
+	mu      sync.Mutex // guards the fields below, and writes
 	last    int
 	waiting map[int]chan Answer
 }
 
-// NewLine reads the messages of the node's guest from now on. done is closed when the node has ended.
+// NewLine starts to read the messages of the node's guest. done is closed when the node has ended.
 func NewLine(node string, conn io.ReadWriteCloser, done <-chan struct{}) *Line {
 	l := &Line{node: node, conn: conn, done: done, ready: make(chan Answer, 1)}
 	l.waiting = map[int]chan Answer{0: l.ready}
@@ -35,7 +35,7 @@ func (l *Line) read() {
 	for {
 		var a Answer
 		if in.Decode(&a) != nil {
-			return // it has ended, as done says
+			return // it has ended, and done is closed
 		}
 		l.mu.Lock()
 		c := l.waiting[a.ID]
@@ -59,7 +59,7 @@ func (l *Line) Ready(ctx context.Context) error {
 	}
 }
 
-// Do asks the guest.
+// Do sends a request to the guest and returns its answer.
 func (l *Line) Do(ctx context.Context, q Request) (Answer, error) {
 	c := make(chan Answer, 1)
 	l.mu.Lock()

@@ -10,69 +10,69 @@ import (
 	"path/filepath"
 )
 
-// Spec is what a node gets at its boot.
+// Spec contains what a node gets at its boot.
 type Spec struct {
 	Name    string
-	Dir     string            // folder of the node on the host: configuration, logs, what outlives a boot
-	Boot    string            // what the kernel calls this boot, where the node does not have a kernel of its own
+	Dir     string            // folder of the node on the host: configuration, logs, and what survives a boot
+	Boot    string            // the kernel's identifier of this boot, if the node does not have its own kernel
 	Ports   []Port            // its networks
-	Gateway string            // address of the harness on the first of them
+	Gateway string            // address of the harness on the first network
 	Pods    string            // network of its pods, such as 10.244.1.0/24
-	Routes  map[string]string // networks of the pods of other nodes, and their addresses
+	Routes  map[string]string // networks of the pods of other nodes, with the nodes' addresses
 	Server  string            // URL of the API server
-	CAFile  string            // what identifies the server, and who may talk to the kubelet
-	Token   string            // of the kubelet
-	Kubelet string            // the program that is a kubelet, called by that name
+	CAFile  string            // certificate authority that identifies the server and the kubelet's clients
+	Token   string            // token of the kubelet
+	Kubelet string            // program that acts as a kubelet if it is called by that name
 	Tools   string            // folder with fencectl, for commands in the node
 	Runtime string            // folder with containerd, runc, ctr, CNI plugins
 	Guest   string            // the program that runs in the node, for hooks
 	Images  []string          // archives that its containerd imports at the first boot
-	Sandbox string            // image that holds the namespaces of a pod
+	Sandbox string            // image of the container that holds the namespaces of a pod
 	LUN     Device
-	Modules string // folder with the modules of the node's kernel, where it has one of its own
-	LUNPath string // of the LUN in the node
+	Modules string // folder with the modules of the node's kernel, if it has its own
+	LUNPath string // path of the LUN in the node
 
-	LeaseSeconds int // for which the kubelet's Lease lasts; it is renewed after a quarter of that
+	LeaseSeconds int // lifetime of the kubelet's Lease, which it renews after a quarter of that
 
-	Watchdog string // path in the node of the socket that is its watchdog; "": it has none
-	CSI      string // the program that mounts volumes; "": there is no storage
+	Watchdog string // path in the node of its watchdog's socket; "": it has none
+	CSI      string // program that mounts volumes; "": there is no storage
 	Volumes  string // folder of the host with a folder for each volume
 }
 
 // Port is one interface of a node.
 type Port struct {
-	Name     string // of the interface in the node, and of the network
+	Name     string // name of the interface in the node, and of the network
 	Address  string // with the length of its prefix
 	Hardware net.HardwareAddr
 }
 
 // Device is a block device of the host.
 type Device struct {
-	Path         string // of the device, or of the file where nodes have a kernel of their own
+	Path         string // path of the device, or of the file if nodes have their own kernels
 	Major, Minor uint32
 }
 
-// Softdog is the watchdog of a kernel of a node's own. The first name belongs to another driver there.
+// Softdog is the watchdog of a node that has its own kernel. The first device name belongs to another driver there.
 const Softdog = "/dev/watchdog1"
 
-// Persistent are the folders that outlive a boot.
+// Persistent lists the folders that survive a boot.
 var Persistent = []string{"/var/lib", "/var/log", "/opt"}
 
-// AgentFolder is where the agent of a node keeps its files: on a small disk of its own in nodes of namespaces, on the
-// node's disk in others.
+// AgentFolder is where the agent of a node keeps its files. In nodes of namespaces it is a separate small disk, and in
+// others it is on the node's disk.
 const AgentFolder = "/var/lib/fencing-agent"
 
-// Kind is what nodes are made of.
+// Kind is a kind of nodes.
 type Kind interface {
-	// Name is for people.
+	// Name is the kind's name in messages.
 	Name() string
 	// Missing returns what this host lacks to run that many nodes.
 	Missing(nodes int) error
-	// OwnKernel reports whether each node has a kernel of its own. Then it has a watchdog, [Softdog], which resets it,
-	// and its guest has the LUN's file as a device, and can lose it.
+	// OwnKernel reports whether each node has its own kernel. It then has a watchdog, [Softdog], which resets it, and
+	// its guest uses the LUN's file as a device, which it can lose.
 	OwnKernel() bool
-	// Boot starts a node and returns when its containerd answers and its kubelet was
-	// started. It connects the node by ports, one of whose methods it calls once.
+	// Boot starts a node and returns when its containerd answers and its kubelet was started. It connects the node with
+	// ports, and calls one method of ports once.
 	Boot(ctx context.Context, s Spec, ports Ports) (Machine, error)
 }
 
@@ -88,10 +88,10 @@ type Ports interface {
 type Machine interface {
 	// Do makes the guest do something; see package guest for the requests.
 	Do(ctx context.Context, q Request) (Answer, error)
-	// Kill is like a loss of power: nobody is notified, and nothing is written. It returns when nothing of the node
+	// Kill is like a loss of power: nobody is notified, and nothing is written. It returns when nothing in the node
 	// runs any more.
 	Kill() error
-	// Freeze stops all that runs in the node, as a hypervisor or a broken bus does, until Thaw.
+	// Freeze stops everything that runs in the node until Thaw, as a hypervisor or a broken bus does.
 	Freeze() error
 	Thaw() error
 	// Done is closed when the node has ended, for whatever reason.
@@ -100,13 +100,13 @@ type Machine interface {
 
 // The requests that a guest answers.
 const (
-	Lose    = "lose"    // the LUN, by an error for each I/O; only where nodes have a kernel of their own
-	Restore = "restore" // the LUN
+	Lose    = "lose"    // makes each I/O on the LUN fail; only if nodes have their own kernels
+	Restore = "restore" // ends Lose
 
-	Kill = "kill" // a program of the node, with SIGKILL: it is started again a second later
-	Hold = "hold" // a program of the node, which is not started again until it is released
-	Free = "free" // a program that was held
-	Run  = "run"  // a command in the node
+	Kill = "kill" // ends a program with SIGKILL, which is started again a second later
+	Hold = "hold" // ends a program, which is not started again until it is released
+	Free = "free" // releases a program that was held
+	Run  = "run"  // runs a command in the node
 )
 
 // Request asks a guest for something.
@@ -114,7 +114,7 @@ type Request struct {
 	ID      int
 	Do      string
 	Program string   // kubelet or containerd
-	Args    []string // of Run
+	Args    []string // for Run
 }
 
 // Answer is the result of a request.
@@ -125,7 +125,7 @@ type Answer struct {
 	Error  string
 }
 
-// write leaves the spec where the guest reads it.
+// write writes the spec to the file from which the guest reads it.
 func (s *Spec) write() (path string, err error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -143,16 +143,16 @@ func (s *Spec) ready(m Machine, err error) (Machine, error) {
 	return m, nil
 }
 
-// node is what both kinds have.
+// node is the part that both kinds have.
 type node struct {
 	*Process
 	line *Line
 }
 
-// Do asks the guest.
+// Do sends a request to the guest and returns its answer.
 func (n *node) Do(ctx context.Context, q Request) (Answer, error) { return n.line.Do(ctx, q) }
 
-// Kill ends process 1, and with it all that runs in the node.
+// Kill ends process 1, and with it everything that runs in the node.
 func (n *node) Kill() error {
 	err := n.Process.Kill()
 	n.gone()
@@ -162,5 +162,5 @@ func (n *node) Kill() error {
 // gone waits until a node that was killed has ended.
 func (n *node) gone() {
 	<-n.Done()
-	_ = n.Conn.Close() // it is of no use any more
+	_ = n.Conn.Close() // it is no longer of use
 }

@@ -21,10 +21,10 @@ type Namespaces struct{ Groups *cgroups.Set }
 
 var _ Kind = (*Namespaces)(nil)
 
-// Name is for people.
+// Name implements Kind.
 func (*Namespaces) Name() string { return "namespaces" }
 
-// Missing says what this host lacks.
+// Missing returns what this host lacks.
 func (*Namespaces) Missing(nodes int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes of namespaces need root")
@@ -34,7 +34,7 @@ func (*Namespaces) Missing(nodes int) error {
 	}
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
 	if err != nil {
-		return nil // a kernel without inotify: its kubelets say so
+		return nil // the kernel has no inotify; its kubelets will report that
 	}
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -43,13 +43,14 @@ func (*Namespaces) Missing(nodes int) error {
 	return fits(nodes, limit)
 }
 
-// Instances of inotify: six for a kubelet and two for a containerd, and those of everything else that root runs.
+// These are numbers of inotify instances: six for a kubelet, two for a containerd, and the rest for everything else
+// that root runs.
 const (
 	instances      = 8
 	otherInstances = 8
 )
 
-// fits fails where the kubelets that come last could not watch their files.
+// fits fails if the kubelets that start last could not watch their files.
 func fits(nodes, limit int) error {
 	need := nodes*instances + otherInstances
 	if need <= limit {
@@ -59,7 +60,7 @@ func fits(nodes, limit int) error {
 		nodes, need, limit, need, max(0, limit-otherInstances)/instances)
 }
 
-// Hidden reports whether nodes see something else at a path of the host.
+// Hidden reports whether a path of the host has another content in the nodes.
 func Hidden(path string) bool {
 	for _, top := range append([]string{"/run", "/dev", "/proc", "/sys"}, Persistent...) {
 		if path == top || strings.HasPrefix(path, top+"/") {
@@ -69,7 +70,7 @@ func Hidden(path string) bool {
 	return false
 }
 
-// OwnKernel is false: the kernel is the host's.
+// OwnKernel returns false: the nodes use the host's kernel.
 func (*Namespaces) OwnKernel() bool { return false }
 
 // Boot starts a node.
@@ -99,18 +100,18 @@ func (k *Namespaces) Boot(ctx context.Context, s Spec, ports Ports) (Machine, er
 	return s.ready(n, n.begin(ctx, ports))
 }
 
-// diskSize is room for a history of 4 MiB, and for small files.
+// diskSize has room for a history of 4 MiB, and for small files.
 const diskSize = "8m"
 
-// makeDisk makes the file system of the agent's files, which can be filled and outlives the node's boots. It is the
-// harness's, and goes with it.
+// makeDisk creates the file system for the agent's files, which can be filled and survives the node's boots. It belongs
+// to the harness, and ends with it.
 func makeDisk(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
 	}
 	var in, at unix.Stat_t
 	if err := errors.Join(unix.Stat(filepath.Dir(path), &in), unix.Stat(path, &at)); err != nil || in.Dev != at.Dev {
-		return err // it was made at an earlier boot
+		return err // it was created at an earlier boot
 	}
 	if err := unix.Mount("agent", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size="+diskSize); err != nil {
 		return fmt.Errorf("mount a disk for the agent: %w", err)
@@ -120,7 +121,7 @@ func makeDisk(path string) error {
 
 func newBoot() string {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	_, _ = rand.Read(id[:]) // it never fails (crypto/rand)
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
@@ -131,7 +132,7 @@ type groupNode struct {
 	groups *cgroups.Set
 }
 
-// begin lets process 1 go on, and waits for its first answer.
+// begin lets process 1 continue, and waits for its first answer.
 func (n *groupNode) begin(ctx context.Context, ports Ports) error {
 	if err := ports.Enter(n.Pid()); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (n *groupNode) begin(ctx context.Context, ports Ports) error {
 // Kill ends all that runs in the node.
 func (n *groupNode) Kill() error {
 	err := n.Process.Kill()
-	_ = n.groups.Freeze(n.name, false) // what is frozen does not end; the groups may be gone
+	_ = n.groups.Freeze(n.name, false) // frozen processes cannot end; the groups may be gone
 	n.gone()
 	return errors.Join(err, n.groups.Clear(n.name))
 }

@@ -20,7 +20,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch starts the command as process 1 of new namespaces, those of the flags. What it prints goes to node.log in the
+// Launch starts the command as process 1 of new namespaces, which the flags select. Its output goes to node.log in the
 // folder of the node. It ends with this process.
 func Launch(dir string, cmd *exec.Cmd, flags uintptr) (*Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -45,7 +45,7 @@ func Launch(dir string, cmd *exec.Cmd, flags uintptr) (*Process, error) {
 	p := &Process{Conn: conn, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for the parent-death signal
+		runtime.LockOSThread() // because the parent-death signal depends on the thread
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -60,13 +60,13 @@ func Launch(dir string, cmd *exec.Cmd, flags uintptr) (*Process, error) {
 	return p, nil
 }
 
-// Pid is its number for the harness.
+// Pid returns the number of the process in the harness's namespace.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when it has ended, and with it all that runs in its process namespace.
+// Done is closed when the process has ended, and with it everything in its process namespace.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Kill ends it; Done tells when it has. It is not an error if it has already ended.
+// Kill ends the process; Done reports when it has ended. It is not an error if it has already ended.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
 		return err

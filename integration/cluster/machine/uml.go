@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	memory    = "1G"    // of a node; the host gives what is used
-	imageSize = 8 << 30 // of a sparse file
+	memory    = "1G"    // memory of a node; the host provides only what is used
+	imageSize = 8 << 30 // size of a sparse file
 	packages  = "apt-get install user-mode-linux e2fsprogs"
 	modules   = "/usr/lib/uml/modules"
 	serialEnd = 3 // descriptor of the serial line in the kernel
@@ -24,18 +24,18 @@ const (
 
 // UML makes nodes of User-mode Linux.
 type UML struct {
-	Preload string // library that the kernel is started with: preload/xstate.c, compiled
+	Preload string // library with which the kernel is started: preload/xstate.c, compiled
 }
 
 var _ Kind = UML{}
 
-// Name is for people.
+// Name implements Kind.
 func (UML) Name() string { return "User-mode Linux" }
 
-// OwnKernel is true.
+// OwnKernel returns true.
 func (UML) OwnKernel() bool { return true }
 
-// Missing says what this host lacks.
+// Missing returns what this host lacks.
 func (UML) Missing(int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes of User-mode Linux need root, for taps")
@@ -49,7 +49,7 @@ func (UML) Missing(int) error {
 		return fmt.Errorf("nodes of User-mode Linux: %w: %s", err, packages)
 	}
 	if runtime.GOARCH != "amd64" {
-		return fmt.Errorf("nodes of User-mode Linux: there is none for %s", runtime.GOARCH)
+		return fmt.Errorf("nodes of User-mode Linux: User-mode Linux does not exist for %s", runtime.GOARCH)
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		return fmt.Errorf("nodes of User-mode Linux need taps: %w: modprobe tun", err)
@@ -83,7 +83,7 @@ func (k UML) Boot(ctx context.Context, s Spec, ports Ports) (Machine, error) {
 	return s.ready(n, n.line.Ready(ctx))
 }
 
-// makeImage makes the disk of a node that has none.
+// makeImage creates the disk of a node that has none.
 func makeImage(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -101,7 +101,7 @@ func makeImage(ctx context.Context, path string) error {
 	return nil
 }
 
-// arguments of the kernel; those behind the dashes are for its process 1.
+// arguments returns the kernel's arguments. Those after the dashes are for its process 1.
 func arguments(s *Spec, file, disk string, taps []string) []string {
 	args := []string{
 		"mem=" + memory, "rootfstype=hostfs", "rootflags=/", "ro", "panic=1",
@@ -110,7 +110,7 @@ func arguments(s *Spec, file, disk string, taps []string) []string {
 		"ubd0=" + disk,
 	}
 	if s.LUN.Path != "" {
-		args = append(args, "ubd1sc="+s.LUN.Path) // synchronous, and shared with others
+		args = append(args, "ubd1sc="+s.LUN.Path) // synchronous, and shared with other nodes
 	}
 	for i, tap := range taps {
 		args = append(args, fmt.Sprintf("vec%d:transport=tap,ifname=%s,depth=128", i, tap))
@@ -123,21 +123,22 @@ type kernelNode struct{ node }
 
 // startKernel starts the kernel.
 func startKernel(s *Spec, preload string, args []string) (*Process, error) {
-	if err := os.RemoveAll(filepath.Join(s.Dir, "uml")); err != nil { // of the last boot
+	if err := os.RemoveAll(filepath.Join(s.Dir, "uml")); err != nil { // the folder of the last boot
 		return nil, err
 	}
 	cmd := exec.Command(s.Guest, append([]string{"power", "linux.uml"}, args...)...)
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload) // of no use to the guest program, which does not link the C library
+	// The guest program does not link the C library, and so is not affected.
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+preload)
 	return Launch(s.Dir, cmd, unix.CLONE_NEWPID)
 }
 
-// Freeze stops the kernel: its processes stop with their next system call.
+// Freeze stops the kernel: its processes stop at their next system call.
 func (n *kernelNode) Freeze() error { return n.signal(unix.SIGSTOP) }
 
-// Thaw resumes it. Its clocks have continued meanwhile.
+// Thaw resumes the kernel. Its clocks have continued meanwhile.
 func (n *kernelNode) Thaw() error { return n.signal(unix.SIGCONT) }
 
-// signal sends one to the kernel, which is the only child of process 1, of whichever thread of it.
+// signal sends a signal to the kernel, which is the only child of any thread of process 1.
 func (n *kernelNode) signal(what unix.Signal) error {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", n.Pid()))
 	if err != nil {

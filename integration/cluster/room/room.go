@@ -22,15 +22,15 @@ import (
 
 const (
 	insideEnv = "FENCING_CLUSTER_ROOM"
-	prefix    = "fencing-cluster-" // of folders and control groups, followed by the process
-	patience  = 30 * time.Second   // that the room has to clean up after a signal
+	prefix    = "fencing-cluster-" // prefix of folders and control groups; the process id follows
+	patience  = 30 * time.Second   // time that the room has to clean up after a signal
 )
 
-// Room is what a program that was run again has.
+// Room contains what a program that was run again can use.
 type Room struct {
-	Dir    string       // a folder for everything; it is removed in the end
+	Dir    string       // a folder for everything; it is removed at the end
 	Groups *cgroups.Set // control groups for everything
-	Front  net.Listener // on the loopback of the machine, outside of the room
+	Front  net.Listener // on the loopback of the host, outside the room
 }
 
 // Enter returns inside the room. Outside it does not return.
@@ -83,7 +83,7 @@ func outside() (code int, err error) {
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGHUP)
-	runtime.LockOSThread() // the parent-death signal is that of the thread
+	runtime.LockOSThread() // because the parent-death signal depends on the thread
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("room: %w", err)
 	}
@@ -105,22 +105,23 @@ func follow(cmd *exec.Cmd, ended <-chan error, signals <-chan os.Signal) (int, e
 			if code := cmd.ProcessState.ExitCode(); code >= 0 {
 				return code, nil
 			}
-			return 130, nil // by a signal
+			return 130, nil // a signal ended it
 		case s := <-signals:
 			if limit == nil {
 				limit = time.After(patience)
 			}
-			if s != os.Interrupt { // the terminal has sent that one to the room as well; twice does no harm
+			// The terminal has sent this signal to the room as well. To send it twice does no harm.
+			if s != os.Interrupt {
 				s = syscall.SIGTERM
 			}
-			_ = cmd.Process.Signal(s) // it may have ended
+			_ = cmd.Process.Signal(s) // it may already have ended
 		case <-limit:
 			_ = cmd.Process.Kill()
 		}
 	}
 }
 
-// sweep removes what earlier rooms left whose outer process was killed.
+// sweep removes what is left of earlier rooms whose outer process was killed.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
@@ -131,7 +132,7 @@ func sweep() {
 		}
 		groups := cgroups.Find(filepath.Base(dir))
 		if groups.Remove() == nil {
-			_ = os.RemoveAll(dir) // the next one tries again
+			_ = os.RemoveAll(dir) // the next run tries again
 		}
 	}
 }
@@ -171,7 +172,7 @@ func Relay(l net.Listener, address string) {
 			defer to.Close()
 			done := make(chan struct{}, 2)
 			pass := func(to, from net.Conn) {
-				_, _ = io.Copy(to, from) // its end is what counts
+				_, _ = io.Copy(to, from) // only its end matters
 				if half, ok := to.(*net.TCPConn); ok {
 					_ = half.CloseWrite()
 				}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Guard: the half-close. kubectl exec ends one direction and goes on to read the other.
+// Guard: the half-close. kubectl exec ends one direction and continues to read the other.
 func TestRelayPassesBothDirections(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestRelayPassesBothDirections(t *testing.T) {
 		Relay(front, server.Addr().String())
 		close(ended)
 	}()
-	go func() { // says what it heard when all of it was said
+	go func() { // it answers with what it has read, after it has read everything
 		c, err := server.Accept()
 		if err != nil {
 			return

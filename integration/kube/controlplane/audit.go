@@ -13,14 +13,16 @@ import (
 	"time"
 )
 
-// auditLog is where the API server writes down every request.
+// auditLog is the file in which the API server records every request.
 const auditLog = "audit.log"
 
-// Request is one request as the API server has it in its audit log.
+// Request is one request in the API server's audit log.
 type Request struct {
-	ID          string    `json:"auditID"`
-	Stage       string    `json:"stage"` // the last one: RequestReceived, ResponseStarted (a watch that goes on), ResponseComplete, Panic
-	Verb        string    `json:"verb"`  // get, list, watch, create, update, patch, delete, ...
+	ID string `json:"auditID"`
+	// Stage is the last one that was recorded: RequestReceived, ResponseStarted (for a watch that is still open),
+	// ResponseComplete or Panic.
+	Stage       string    `json:"stage"`
+	Verb        string    `json:"verb"` // get, list, watch, create, update, patch, delete, ...
 	URI         string    `json:"requestURI"`
 	UserAgent   string    `json:"userAgent"`
 	Received    time.Time `json:"requestReceivedTimestamp"`
@@ -30,13 +32,13 @@ type Request struct {
 	Annotations map[string]string
 }
 
-// User is who sent a request.
+// User is the sender of a request.
 type User struct {
 	Name  string              `json:"username"`
 	Extra map[string][]string `json:"extra"`
 }
 
-// Node is the node of the pod that the user's token is bound to, or empty.
+// Node returns the node of the pod to which the user's token is bound, or "".
 func (u User) Node() string {
 	if nodes := u.Extra["authentication.kubernetes.io/node-name"]; len(nodes) == 1 {
 		return nodes[0]
@@ -44,25 +46,25 @@ func (u User) Node() string {
 	return ""
 }
 
-// Object is what a request is about; empty where it is about no object, as /readyz.
+// Object is the object of a request; it is empty if there is none, as for /readyz.
 type Object struct {
 	Resource, Subresource, Namespace, Name string
 }
 
-// Response is how a request was answered.
+// Response is the answer to a request.
 type Response struct {
 	Code   int
 	Reason string
 }
 
-// String is a short form for a list of requests.
+// String is a short form for lists of requests.
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Response.Code)
 }
 
-// Requests returns the requests that the API server has received so far, in all its runs, in their order, if keep is
-// true for them. Each is listed once, in its last recorded form. An answered request is listed before its client has
-// the answer.
+// Requests returns the requests for which keep is true, of all that the API server has received in all its runs, in
+// their order. Each is listed once, in its last recorded form. An answered request is listed before its client has the
+// answer.
 func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	text, err := os.ReadFile(filepath.Join(p.config.Dir, auditLog))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +77,7 @@ func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	for lines.Scan() {
 		var r Request
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // the server is writing it, or was killed meanwhile
+			continue // the server is still writing it, or was killed while it did
 		}
 		if i, ok := index[r.ID]; ok {
 			all[i] = r
@@ -96,5 +98,5 @@ func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// portTaken reports whether the program ended because another process took its port first.
+// portTaken reports whether the program ended because another process had taken its port.
 func portTaken(of *process) bool { return strings.Contains(of.lastLines(), "address already in use") }

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// lifetime of a token. The kubelet would renew it; these tests have no kubelet, and may take hours.
+// lifetime is that of a token. A kubelet would renew tokens; these tests have no kubelet, and may take hours.
 const lifetime = 24 * time.Hour
 
-// Admin returns a client configuration that may do everything, with no limit on its requests.
+// Admin returns a client configuration that may do everything, without a rate limit.
 func (p *ControlPlane) Admin() *rest.Config { return p.As(p.keys.admin) }
 
 // As returns a client configuration with this bearer token.
@@ -35,11 +35,11 @@ func (p *ControlPlane) As(token string) *rest.Config {
 	}
 }
 
-// CA is the certificate by which the server and a [Proxy] identify themselves, in PEM.
+// CA returns the certificate that identifies the server and a [Proxy], in PEM.
 func (p *ControlPlane) CA() []byte { return bytes.Clone(p.keys.ca) }
 
-// WriteKubeconfig writes a kubeconfig for a client with this token. server is the address
-// to use: [ControlPlane.URL], or that of a [Proxy].
+// WriteKubeconfig writes a kubeconfig for a client with this token. server is the address that the client uses:
+// [ControlPlane.URL], or the URL of a [Proxy].
 func (p *ControlPlane) WriteKubeconfig(path, server, token string) error {
 	c := api.NewConfig()
 	c.Clusters["test"] = &api.Cluster{Server: server, CertificateAuthorityData: p.keys.ca}
@@ -49,8 +49,7 @@ func (p *ControlPlane) WriteKubeconfig(path, server, token string) error {
 	return clientcmd.WriteToFile(*c, path)
 }
 
-// Kubectl runs kubectl as the administrator and returns what it printed. stdin may be
-// empty.
+// Kubectl runs kubectl as the administrator and returns its output. stdin may be empty.
 func (p *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	kubeconfig := filepath.Join(p.config.Dir, "admin.kubeconfig")
 	if _, err := os.Stat(kubeconfig); err != nil {
@@ -60,7 +59,7 @@ func (p *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string
 	}
 	cmd := exec.CommandContext(ctx, p.config.Binary, append([]string{"kubectl", "--kubeconfig=" + kubeconfig}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "HOME="+p.config.Dir) // its cache
+	cmd.Env = append(os.Environ(), "HOME="+p.config.Dir) // for its cache
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
@@ -68,15 +67,15 @@ func (p *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string
 	return string(out), nil
 }
 
-// Compact makes etcd forget all revisions except the current one, which it returns. An API server that starts after
-// that, or runs without a watch cache, answers 410 Gone to a watch from an earlier one.
+// Compact makes etcd forget all revisions except the current one, which it returns. If an API server starts after that,
+// or runs without a watch cache, it answers 410 Gone to a watch from an earlier revision.
 func (p *ControlPlane) Compact(ctx context.Context) (revision string, err error) {
 	var answer struct {
 		Header struct {
 			Revision string `json:"revision"`
 		} `json:"header"`
 	}
-	// Any key will do: the answer's header has the revision.
+	// Any key is good enough: the header of the answer contains the revision.
 	if err := p.askEtcd(ctx, "/v3/kv/range", map[string]any{"key": "AA=="}, &answer); err != nil {
 		return "", err
 	}
@@ -108,8 +107,8 @@ func (p *ControlPlane) askEtcd(ctx context.Context, path string, question, answe
 	return json.Unmarshal(text, answer)
 }
 
-// ServiceAccountToken returns a token of a service account like the one that a pod on a node gets: it is bound to the
-// pod, and the server finds the pod's node in it. pod may be empty.
+// ServiceAccountToken returns a token of a service account like the token of a pod on a node. It is bound to the pod,
+// and names the pod's node to the server. pod may be empty.
 func (p *ControlPlane) ServiceAccountToken(ctx context.Context, namespace, account, pod string) (string, error) {
 	client, err := kubernetes.NewForConfig(p.Admin())
 	if err != nil {

@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	// attempts is how often the start tries other ports, because another process may take a chosen port first.
+	// attempts is the number of times that the start tries other ports, because another process may take a chosen port
+	// first.
 	attempts = 5
-	// readyPoll is the pace at which a start looks whether the programs answer.
+	// readyPoll is the pause between two checks whether a starting program answers.
 	readyPoll = 50 * time.Millisecond
 )
 
-// errPortTaken means that another try with other ports may succeed.
+// errPortTaken means that another attempt with other ports may succeed.
 var errPortTaken = errors.New("port taken")
 
-// Config is what [Start] needs.
+// Config contains what [Start] needs.
 type Config struct {
-	Binary string   // integration/kube/cmd/kubetest, built
-	Dir    string   // an empty folder, for everything
-	Flags  []string // more of kube-apiserver's, such as --watch-cache=false
+	Binary string   // the built program of integration/kube/cmd/kubetest
+	Dir    string   // an empty folder, in which all files are created
+	Flags  []string // more flags of kube-apiserver, such as --watch-cache=false
 	Nodes  *Nodes   // nil: there are none
 }
 
-// ControlPlane is an etcd and a kube-apiserver, and with [Nodes] the rest of a control plane, too.
+// ControlPlane is an etcd and a kube-apiserver and, with [Nodes], also the rest of a control plane.
 type ControlPlane struct {
 	config    Config
 	keys      *keys
@@ -43,14 +44,13 @@ type ControlPlane struct {
 	port      int
 	readiness *http.Client
 
-	mu          sync.Mutex // serializes starts and stops; guards the rest
+	mu          sync.Mutex // serializes starts and stops; guards the fields below
 	etcd        *process
 	server      *process // nil: stopped
 	controllers []*process
 }
 
-// Start runs the control plane and returns when the API server is ready. The context is for
-// the start alone.
+// Start runs the control plane and returns when the API server is ready. The context applies only to the start.
 func Start(ctx context.Context, c Config) (*ControlPlane, error) {
 	for path, what := range map[*string]string{&c.Binary: "binary", &c.Dir: "folder"} {
 		abs, err := filepath.Abs(*path)
@@ -113,7 +113,7 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 }
 
 // StartServer starts the API server after [ControlPlane.StopServer] or [ControlPlane.KillServer], with the same address
-// and data, and returns when it is ready. It does nothing if the server runs.
+// and data, and returns when it is ready. If the server runs, it does nothing.
 func (p *ControlPlane) StartServer(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *ControlPlane) StartServer(ctx context.Context) error {
 	return nil
 }
 
-// await returns when the address answers 200; an error if the program ends before that.
+// await returns when the address answers 200. It returns an error if the program ends before that.
 func (p *ControlPlane) await(ctx context.Context, of *process, client *http.Client, url string) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
@@ -176,17 +176,17 @@ func ready(ctx context.Context, client *http.Client, url string) bool {
 		return false
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // for the sake of the connection
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
 	return resp.StatusCode == http.StatusOK
 }
 
-// StopServer ends the API server in order, as a restart of its pod does: it stops being
-// ready, ends its watches, and then itself.
+// StopServer ends the API server in order, as a restart of its pod does: the server reports that it is no longer ready,
+// ends its watches, and then ends.
 func (p *ControlPlane) StopServer(ctx context.Context) error {
 	return p.endServer(func(s *process) error { return s.stop(ctx) })
 }
 
-// KillServer ends the API server at once, as a crash does.
+// KillServer ends the API server at once, like a crash.
 func (p *ControlPlane) KillServer() error { return p.endServer((*process).kill) }
 
 func (p *ControlPlane) endServer(end func(*process) error) error {
@@ -205,11 +205,11 @@ func (p *ControlPlane) FreezeEtcd() error { return p.etcd.signal(syscall.SIGSTOP
 // ThawEtcd continues etcd.
 func (p *ControlPlane) ThawEtcd() error { return p.etcd.signal(syscall.SIGCONT) }
 
-// FreezeServer stops the API server with SIGSTOP: the kernel accepts connections, and nothing is answered, until
+// FreezeServer stops the API server with SIGSTOP: the kernel accepts connections, and nobody answers, until
 // [ControlPlane.ThawServer].
 func (p *ControlPlane) FreezeServer() error { return p.signalServer(syscall.SIGSTOP) }
 
-// ThawServer continues the API server. It does nothing to one that is stopped.
+// ThawServer continues the API server. If the server was ended, it does nothing.
 func (p *ControlPlane) ThawServer() error { return p.signalServer(syscall.SIGCONT) }
 
 func (p *ControlPlane) signalServer(sig os.Signal) error {
@@ -235,10 +235,10 @@ func (p *ControlPlane) Ended() error {
 	return errors.Join(errs...)
 }
 
-// URL is the address of the API server, the same for all its runs.
+// URL returns the address of the API server, which is the same in all its runs.
 func (p *ControlPlane) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", p.port) }
 
-// Dir is the folder with logs and data.
+// Dir returns the folder with logs and data.
 func (p *ControlPlane) Dir() string { return p.config.Dir }
 
 // Close stops all programs. It may be called twice.
@@ -257,7 +257,7 @@ func (p *ControlPlane) Close() error {
 	return err
 }
 
-// freePorts finds ports on the loopback below those that the kernel assigns by itself.
+// freePorts finds ports on the loopback interface below those that the kernel assigns by itself.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {
@@ -266,10 +266,11 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // all are held until the last is found, so that none comes twice
+		// All are held until the last is found, so that none is chosen twice.
+		defer l.Close()
 		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}
 	}
-	return nil, fmt.Errorf("find %d free ports of 127.0.0.1: found %d", n, len(ports))
+	return nil, fmt.Errorf("find %d free ports of 127.0.0.1: found only %d", n, len(ports))
 }

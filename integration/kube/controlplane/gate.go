@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// gateListener is a listener whose connections can be held, all at once.
+// gateListener is a listener that can hold all its connections at once.
 type gateListener struct {
 	net.Listener
 
@@ -53,7 +53,7 @@ func (l *gateListener) freeze() {
 	select {
 	case <-l.open:
 		l.open = make(chan struct{})
-	default: // it is frozen
+	default: // the listener is frozen
 	}
 }
 
@@ -126,10 +126,10 @@ func (c *gateConn) Close() error {
 	return c.Conn.Close()
 }
 
-// reset ends the connection in the way that the peer notices at once.
+// reset ends the connection in a way that the peer notices at once.
 func (c *gateConn) reset() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it is about to be closed, whatever happens
+		_ = tcp.SetLinger(0) // the connection is closed next, even if this fails
 	}
 	_ = c.Close()
 }

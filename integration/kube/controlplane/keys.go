@@ -27,8 +27,7 @@ const (
 	auditFile      = "audit-policy.yaml"
 )
 
-// auditPolicy logs every request of other users than the programs themselves, once when it came and once when it was
-// answered.
+// auditPolicy logs every request except those of the server itself: once when it arrives and once when it is answered.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -37,7 +36,7 @@ rules:
 - level: Metadata
 `
 
-// keys holds the keys by which clients identify the server, and the token by which the server identifies the
+// keys contains the keys by which clients identify the server, and the token by which the server identifies the
 // administrator.
 type keys struct {
 	ca    []byte // PEM

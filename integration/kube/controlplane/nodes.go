@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// Nodes is what a control plane needs to know of real nodes. With it there are a controller
-// manager and a scheduler, too.
+// Nodes is what a control plane needs to know of real nodes. If it is set, a controller manager and a scheduler run,
+// too.
 type Nodes struct {
-	Address string            // at which the nodes reach the API server
+	Address string            // address at which the nodes reach the API server
 	Service string            // address of the Service kubernetes, the first one of 10.96.0.0/24
-	Port    int               // of the API server, on all addresses
+	Port    int               // port of the API server, on all addresses
 	Tokens  map[string]string // bearer token of each node's kubelet
-	Calm    bool              // a node that is silent is NotReady after 50 s, as by default, instead of 10
+	Calm    bool              // a silent node is NotReady only after 50 s, the default, and not after 10 s
 }
 
 func (n *Nodes) addresses() []net.IP {
@@ -36,7 +36,7 @@ func (n *Nodes) tokens() []byte {
 	return text
 }
 
-// flags of kube-apiserver, which win over those for loopback.
+// flags returns flags of kube-apiserver that override those for loopback.
 func (n *Nodes) flags(dir string) []string {
 	if n == nil {
 		return nil
@@ -50,8 +50,8 @@ func (n *Nodes) flags(dir string) []string {
 	}
 }
 
-// startControllers starts the programs that create pods of DaemonSets and find a node for them. They reconnect by
-// themselves after each restart of the API server.
+// startControllers starts the programs that create pods of DaemonSets and schedule them. They reconnect by themselves
+// after each restart of the API server.
 func (p *ControlPlane) startControllers() error {
 	file := func(name string) string { return filepath.Join(p.config.Dir, name) }
 	if err := p.WriteKubeconfig(file("controllers.kubeconfig"), p.URL(), p.keys.admin); err != nil {
@@ -60,7 +60,7 @@ func (p *ControlPlane) startControllers() error {
 	common := []string{"--kubeconfig=" + file("controllers.kubeconfig"), "--leader-elect=false", "--bind-address=127.0.0.1", "--cert-dir=" + file("certs")}
 	flags := append([]string{"--root-ca-file=" + file(caFile), "--service-account-private-key-file=" + file(accountKeyFile)}, common...)
 	if !p.config.Nodes.Calm {
-		// A node that is silent is NotReady after 10 s instead of 50: the tests wait for it.
+		// A silent node becomes NotReady after 10 s, and not after 50 s, because the tests wait for that.
 		flags = append(flags, "--node-monitor-grace-period=10s", "--node-monitor-period=1s")
 	}
 	programs := map[string][]string{
@@ -79,8 +79,8 @@ func (p *ControlPlane) startControllers() error {
 	return nil
 }
 
-// HoldManager stops kube-controller-manager, until [ControlPlane.FreeManager]: meanwhile no pods are evicted, deleted
-// or created.
+// HoldManager stops kube-controller-manager until [ControlPlane.FreeManager]. Meanwhile no pods are evicted, deleted or
+// created.
 func (p *ControlPlane) HoldManager() error { return p.signalManager(syscall.SIGSTOP) }
 
 // FreeManager ends [ControlPlane.HoldManager].
@@ -99,10 +99,10 @@ func (p *ControlPlane) signalManager(s syscall.Signal) error {
 
 const manager = "kube-controller-manager"
 
-// CAFile is the certificate of [ControlPlane.CA] as a file; kubelets also identify the API server by it.
+// CAFile returns the path of the certificate of [ControlPlane.CA]; kubelets also identify the API server by it.
 func (p *ControlPlane) CAFile() string { return filepath.Join(p.config.Dir, caFile) }
 
-// Kubeconfig is that of the administrator, for kubectl.
+// Kubeconfig writes a kubeconfig of the administrator, for kubectl.
 func (p *ControlPlane) Kubeconfig(path, server string) error {
 	return p.WriteKubeconfig(path, server, p.keys.admin)
 }

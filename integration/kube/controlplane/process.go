@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// stopLimit is how long a program may take to end after SIGTERM.
+	// stopLimit is the time that a program may take to end after SIGTERM.
 	stopLimit = 80 * time.Second
-	// quoted is how much of the end of a log is quoted in an error.
+	// quoted is the number of bytes of the end of a log that an error quotes.
 	quoted = 2048
 )
 
@@ -26,14 +26,15 @@ type process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; valid then
+	done chan struct{} // closed when the process has ended
+	err  error         // how it ended; valid after done
 }
 
-// StartChild starts a program with a parent-death signal, which its SysProcAttr names, and calls ended with how it ended.
+// StartChild starts a program with the parent-death signal that its SysProcAttr names. When the program has ended, it
+// calls ended with the result.
 //
-// That signal is sent when the thread that forked ends, not the process. So the goroutine which starts the program keeps
-// its thread until the program's end.
+// The signal is sent when the forking thread ends, not when the process does. The goroutine that starts the program
+// therefore keeps its thread until the program ends.
 func StartChild(cmd *exec.Cmd, ended func(error)) error {
 	started := make(chan error, 1)
 	go func() {
@@ -89,9 +90,10 @@ func (p *process) lastLines() string {
 	}
 	defer f.Close()
 	if end, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, end-quoted), io.SeekStart) // an error quotes more
+		_, _ = f.Seek(max(0, end-quoted), io.SeekStart) // if this fails, the error quotes more
 	}
-	text, _ := io.ReadAll(f) // what was read is all that can be shown
+	// If this fails, the error quotes what was read.
+	text, _ := io.ReadAll(f)
 	return fmt.Sprintf("\nthe end of %s:\n%s", p.log, strings.TrimRight(string(text), "\n"))
 }
 
@@ -102,16 +104,17 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// kill ends the program as a crash would.
+// kill ends the program like a crash.
 func (p *process) kill() error {
 	err := p.signal(os.Kill)
 	<-p.done
 	return err
 }
 
-// stop asks the program to end, and makes it end when it takes too long.
+// stop asks the program to end, and kills it if that takes too long.
 func (p *process) stop(ctx context.Context) error {
-	if err := p.signal(syscall.SIGCONT); err != nil { // a frozen one would not hear the other signal
+	// A frozen program would not receive the other signal.
+	if err := p.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	if err := p.signal(syscall.SIGTERM); err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// parentEnv makes the test binary a process that starts a program in the folder, and waits.
+// parentEnv names the variable that makes the test binary start a program in the folder, and wait.
 const parentEnv = "CONTROLPLANE_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is a shell script in the place of kubetest.
+// program makes a shell script that replaces kubetest.
 func program(t *testing.T, script string) Config {
 	t.Helper()
 	c := Config{Dir: t.TempDir()}
@@ -106,7 +106,7 @@ func TestProgramsDieWithTheirParent(t *testing.T) {
 	await(t, "the program is gone with its parent", func() bool { return !runs(pid) })
 }
 
-// runs tells whether the process is there and no zombie.
+// runs reports whether the process exists and is not a zombie.
 func runs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

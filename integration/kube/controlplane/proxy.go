@@ -29,8 +29,7 @@ type Proxy struct {
 	fault    atomic.Pointer[Fault]
 }
 
-// Fault decides about one request. forward sends it to the API server and the answer to
-// the client.
+// Fault decides what happens to one request. forward passes it to the API server, and passes the answer to the client.
 type Fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
 
 // NewProxy starts a proxy. The caller closes it.
@@ -54,9 +53,9 @@ func NewProxy(p *ControlPlane) (*Proxy, error) {
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
-		FlushInterval: -1, // events of a watch go out at once
+		FlushInterval: -1, // events of a watch are sent at once
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// An unreachable server gives no answer, and not a 502, which an API server never gives.
+		// If the server is unreachable, the client gets no answer. A 502 is something that an API server never sends.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	x.server = &http.Server{
@@ -76,10 +75,10 @@ func NewProxy(p *ControlPlane) (*Proxy, error) {
 	return x, nil
 }
 
-// URL is the address that clients use instead of the API server's.
+// URL returns the address that clients use in place of the API server's address.
 func (x *Proxy) URL() string { return x.url }
 
-// Fault calls f for every request from now on; with nil, all requests pass.
+// Fault makes the proxy call f for every request; with nil, all requests pass.
 func (x *Proxy) Fault(f Fault) {
 	if f == nil {
 		x.fault.Store(nil)
@@ -101,7 +100,7 @@ func (x *Proxy) Refuse() { x.listener.refuse() }
 // Cut resets all connections; new ones are accepted.
 func (x *Proxy) Cut() { x.listener.cut() }
 
-// Close ends all connections and waits for the proxy's own goroutine.
+// Close ends all connections and waits for the proxy's goroutine.
 func (x *Proxy) Close() error {
 	x.listener.refuse()
 	err := x.server.Close()
@@ -109,7 +108,7 @@ func (x *Proxy) Close() error {
 	return err
 }
 
-// Delay sends every answer later than the server, by this time.
+// Delay adds this time to the time of every answer.
 func Delay(d time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if wait(r.Context(), d) {
@@ -129,8 +128,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Answer answers every request itself, like a server that is overloaded or has lost its data. retryAfter is in seconds,
-// and may be empty.
+// Answer makes the proxy answer every request itself, like a server that is overloaded or has lost its data. retryAfter
+// is in seconds, and may be empty.
 func Answer(status int, retryAfter string) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		if retryAfter != "" {
@@ -140,8 +139,8 @@ func Answer(status int, retryAfter string) Fault {
 	}
 }
 
-// LoseReplies lets the server carry out the requests for which match is true and loses its answers: the client cannot
-// know whether its request was carried out.
+// LoseReplies lets the server carry out the requests for which match is true, and loses its answers: the client cannot
+// know whether a request was carried out.
 func LoseReplies(match func(*http.Request) bool) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if !match(r) {

@@ -6,30 +6,32 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// Action is one thing that happens.
+// Action is one event.
 type Action struct {
 	what what
 	node uint8
-	arg  uint8 // passes: the order; cut: the graph; ends: how; moves, hang and linger: the device; offers and tells: the list
+	// arg depends on the action. passes: the order; cut: the graph; ends: how; moves, hang and linger: the device;
+	// offers and tells: the list.
+	arg uint8
 }
 
 type what uint8
 
 const (
-	passes   what = iota // a tick of time, in one order of the nodes
-	cut                  // the links are others
-	moves                // the path to the LUN comes or goes
+	passes   what = iota // a tick passes, and the nodes act in one of the orders
+	cut                  // the network gets other links
+	moves                // a node's path to the LUN is lost or comes back
 	hang                 // the next write hangs
-	linger               // the next write lands, and is not acknowledged
+	linger               // the next write lands and is not acknowledged
 	ends                 // an I/O ends
-	stops                // SIGSTOP, or SIGCONT
+	stops                // an agent is stopped or continued (SIGSTOP, SIGCONT)
 	crashes              // a node loses power
 	boots                // a node boots
-	restarts             // its agent starts again
-	slows                // reads begin to be slow, or are quick again
-	proposes             // a half is decided for
+	restarts             // a node's agent starts again
+	slows                // a node's reads become slow or fast again
+	proposes             // a half is granted
 	offers               // a node stores a list
-	tells                // all that run do
+	tells                // all running nodes store a list
 )
 
 // Model is a group with its rules.
@@ -37,26 +39,26 @@ type Model struct {
 	Rules
 	Times
 	Size    int
-	Lists   []Set               // of members, by epoch; the first is in force at the start
-	Devices int                 // of the LUN
-	Reach   []Set               // the devices that each node reaches; else all
-	Stays   Set                 // do not store what they hear of
-	Orders  [][]uint8           // in which the nodes may act
-	Shapes  []search.Graph      // of the network
-	Who     map[what]Set        // to whom that may happen; else to all
-	Dwell   uint8               // a network lasts for this many ticks at least
-	Partial uint8               // an outage comes to all within this many ticks, and goes from all at once; 0: it need not
+	Lists   []Set               // lists of members, by epoch; the first is in force at the start
+	Devices int                 // number of the LUN's devices
+	Reach   []Set               // the devices that each node reaches; nil: all
+	Stays   Set                 // nodes that do not store the lists of which they hear
+	Orders  [][]uint8           // orders in which the nodes may act
+	Shapes  []search.Graph      // graphs of the network
+	Who     map[what]Set        // nodes to which an action may happen; if missing, all
+	Dwell   uint8               // a network lasts for at least this many ticks
+	Partial uint8               // an outage reaches all nodes within this many ticks, and ends for all at once; 0: no limit
 	Strikes bool                // onFence: reboot
-	Calm    bool                // nobody may be reset (P3)
-	Steady  bool                // nor starve
-	Exempt  Set                 // but for these
-	Plain   Set                 // count by the networks alone, where the LUN is one (N)
-	Old     Set                 // run a version without these rules, which claims as it did
-	Check   func(*State) string // what else must be
-	Claims  bool                // P5 is not asked: what a claim is worth is seen by P1
+	Calm    bool                // no node may be reset (P3)
+	Steady  bool                // no node may starve either
+	Exempt  Set                 // nodes to which Calm and Steady do not apply
+	Plain   Set                 // nodes that count only by the networks, if the LUN is one (N)
+	Old     Set                 // nodes that run a version without these rules, and claim as that version does
+	Check   func(*State) string // checks a further condition
+	Claims  bool                // P5 is not checked: P1 shows what a claim is worth
 }
 
-// Say says an action as people would.
+// Say describes an action in words.
 func (m *Model) Say(a Action) string {
 	n := a.node + 1
 	switch a.what {
@@ -94,7 +96,7 @@ func (m *Model) Say(a Action) string {
 	}
 }
 
-// actions calls yield for all that may be possible in a state; Apply knows better.
+// actions calls yield for all actions that may be possible in a state; Apply decides whether they are.
 func (m *Model) actions(s *State, yield func(Action)) {
 	for o := range m.Orders {
 		yield(Action{passes, 0, uint8(o)})
@@ -129,7 +131,7 @@ func (m *Model) actions(s *State, yield func(Action)) {
 	}
 }
 
-// args is how many kinds there are of an action.
+// args returns the number of variants of an action.
 func (m *Model) args(w what) int {
 	switch w {
 	case moves, hang, linger:
@@ -151,7 +153,7 @@ func take(b *uint8, can bool) bool {
 	return true
 }
 
-// Apply makes a happen in s, or reports that it cannot.
+// Apply makes an action happen in s, or reports that it cannot.
 func (m *Model) Apply(s *State, a Action) (State, bool) {
 	t := *s
 	ok := m.happen(&t, a)

@@ -12,7 +12,7 @@ var (
 	all5  = search.Graphs("12345", "")
 )
 
-// late are times under which each I/O that hangs ends after so many ticks.
+// late returns times with which each I/O that hangs ends after this many ticks.
 func late(t Times, ticks uint8) Times {
 	t.Late = ticks
 	return t
@@ -20,7 +20,7 @@ func late(t Times, ticks uint8) Times {
 
 type calm struct {
 	scenario
-	want bool // somebody is reset
+	want bool // whether a node is reset
 }
 
 var calms = []calm{
@@ -54,7 +54,7 @@ var calms = []calm{
 		rules: Rules{JointHold: true}}, false},
 }
 
-// P3: an outage of all networks and its end, with the LUN in order, reset nobody.
+// P3: an outage of all networks and its end reset no node if the LUN works.
 func TestCalm(t *testing.T) {
 	for _, c := range calms {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,7 +74,8 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// P4: from any state, a part that comes together lives, no matter who holds: a majority at once, a half when it is decided for.
+// P4: from any state, a part that comes together lives, whichever nodes hold: a majority at once, and a half when it is
+// granted.
 func TestPartsLive(t *testing.T) {
 	for _, c := range []scenario{
 		{name: "three nodes", size: 3, graphs: search.Every(3), left: Budget{Cuts: 2}},
@@ -108,8 +109,9 @@ func TestPartsLive(t *testing.T) {
 	}
 }
 
-// The networks of one node go a moment before those of all others. For that moment the slots show a living majority without
-// it, which is true, and H3 ends its bridge: it starves until S is known. That is no ground for more than to starve.
+// The networks of one node fail a moment before those of the others. For that moment the slots show a living majority
+// without it, which is true, and H3 ends its bridge: it starves until S is known. It must not do more than starve
+// because of that.
 func TestOneIsFirst(t *testing.T) {
 	for _, earlier := range []int{1, 2, 3} {
 		c := scenario{size: 5, graphs: search.Graphs("2345", ""), times: times(3, 5)}

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// copies are searches with several devices, of which each has a copy of a record.
+// copies lists searches with several devices, each of which has a copy of a record.
 var copies = []bounds{
 	{scenario{name: "two devices, a write to one that hangs, a path", size: 3, devices: 2, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Paths: 1},
 		who: map[what]Set{hang: search.Of(1), moves: search.Of(0)}}, true},
@@ -23,7 +23,7 @@ var copies = []bounds{
 	{scenario{name: "five nodes, three devices, each node reaches others, three changes", size: 5, devices: 3, reach: rosters("1", "12", "23", "3", "123"), graphs: five, left: Budget{Cuts: 3, Paths: 1}}, false},
 }
 
-// Nothing is wrong where a record is read from any device that a node reaches, and is dated by one.
+// Nothing is wrong if a record is read from any device that a node reaches, and is dated by one.
 func TestDevices(t *testing.T) {
 	for _, c := range copies {
 		for _, oldest := range []bool{false, true} {

@@ -20,16 +20,16 @@ var (
 // scenario is one search of all states.
 type scenario struct {
 	name    string
-	big     bool // not for a short run
+	big     bool // not in a short run
 	size    int
 	graphs  []search.Graph
 	left    Budget
-	without Set // have no path to the LUN
+	without Set // nodes that have no path to the LUN
 	who     map[what]Set
-	both    bool // both orders of the nodes
+	both    bool // try both orders of the nodes
 	rules   Rules
 	times   Times
-	calm    bool // P3
+	calm    bool // check P3
 	steady  bool
 	old     Set
 	plain   Set
@@ -40,7 +40,7 @@ type scenario struct {
 	dwell   uint8
 	partial uint8
 	strikes bool
-	proofs  bool // P5 is not asked
+	proofs  bool // do not check P5
 }
 
 func (c *scenario) model() *Model {
@@ -74,7 +74,7 @@ func (m *Model) list(as []Action) string {
 	return b.String()
 }
 
-// run searches, with a line of progress now and then when the search is long.
+// run searches, and prints its progress if the search is long.
 func (c *scenario) run(t *testing.T, m *Model, limit int) Found {
 	t.Helper()
 	begun := time.Now()
@@ -93,7 +93,7 @@ func (c *scenario) run(t *testing.T, m *Model, limit int) Found {
 	return f
 }
 
-// holds searches, and nothing must be wrong.
+// holds searches, and fails if anything is wrong.
 func (c *scenario) holds(t *testing.T) {
 	t.Helper()
 	m := c.model()
@@ -106,7 +106,7 @@ func (c *scenario) holds(t *testing.T) {
 	}
 }
 
-// finds searches, and that must be wrong; empty: nothing.
+// finds searches, and fails unless it finds the wanted error; "": none.
 func (c *scenario) finds(t *testing.T, want string) {
 	t.Helper()
 	m := c.model()

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// lists are those that a node uses: bits 0 to 2 are its chain, the first of which is in force; bits 3 to 5 are the list
-// that it has stored and not taken up. A node that is fresh knows of none in force.
+// lists contains the lists that a node uses: bits 0 to 2 are its chain, the first of which is in force; bits 3 to 5 are
+// the list that it has stored and not yet taken up. A fresh node knows of no list in force.
 type lists uint8
 
 const (
@@ -18,13 +18,13 @@ const (
 )
 
 func (l lists) holds(k int) bool { return l>>k&1 == 1 }
-func (l lists) offer() int       { return bits.TrailingZeros8(uint8(l>>maxLists&chain | 1<<maxLists)) } // maxLists is none
+func (l lists) offer() int       { return bits.TrailingZeros8(uint8(l>>maxLists&chain | 1<<maxLists)) } // maxLists stands for none
 func (l lists) base() int        { return bits.TrailingZeros8(uint8(l & chain)) }
 func (l lists) top() int         { return bits.Len8(uint8(l&chain)) - 1 }
 func (l lists) one() bool        { return l&chain&(l&chain-1) == 0 && l&chain != 0 && l&fresh == 0 }
 func (l lists) just(k int) bool  { return l&(chain|fresh) == 1<<k }
 
-// again is what a restarted node uses: what it has stored counts as taken up.
+// again returns the lists that a restarted node uses: what it has stored counts as taken up.
 func (l lists) again() lists {
 	if k := l.offer(); k < maxLists && l&fresh == 0 {
 		return l&chain | 1<<k
@@ -65,15 +65,15 @@ func (m *Model) tied(view Set, by lists) bool {
 	return 2*(view&l).Len() == l.Len()
 }
 
-// listed reports whether a node uses one list, which has all of a set.
+// listed reports whether a node uses only one list, and that list contains all of a set.
 func (m *Model) listed(by lists, set Set) bool {
 	return by.one() && set&^m.Lists[by.base()] == 0
 }
 
-// removed reports whether the list in force does not have x.
+// removed reports whether the list in force does not contain x.
 func (m *Model) removed(n *Node, x int) bool { return n.lists.one() && !m.Lists[n.lists.base()].Has(x) }
 
-// countable are those of a set that use no list which is not one of mine. Those before the base are settled.
+// countable returns the nodes of a set that use only lists among mine. Lists before the base are settled.
 func (m *Model) countable(s *State, x int, set Set, mine lists) Set {
 	for y := range m.Size {
 		if y == x || !set.Has(y) {
@@ -91,7 +91,8 @@ func (m *Model) countable(s *State, x int, set Set, mine lists) Set {
 	return set
 }
 
-// mayHold and alike are what H1 asks of lists: x uses one, and those of S said that they use that one and no other.
+// mayHold and alike check what H1 requires of lists: x uses one list, and the nodes of S reported that they use only
+// that one.
 func (m *Model) mayHold(mine lists) bool {
 	return mine.one() || m.JointHold && mine&fresh == 0
 }
@@ -109,7 +110,7 @@ func (m *Model) alike(mine, theirs lists) bool {
 	}
 }
 
-// store makes a list ready to be taken up.
+// store stores a list, so that it can be taken up.
 func (m *Model) store(n *Node, k int) bool {
 	if k <= n.lists.top() || k == n.lists.offer() || n.lists&fresh != 0 {
 		return false
@@ -118,7 +119,7 @@ func (m *Model) store(n *Node, k int) bool {
 	return true
 }
 
-// rebase puts a list into force, and drops all before it.
+// rebase puts a list into force and drops all earlier ones.
 func (n *Node) rebase(k int) {
 	l := n.lists&chain&^(1<<k-1) | 1<<k
 	if o := n.lists.offer(); o < maxLists && o > k {
@@ -127,7 +128,7 @@ func (n *Node) rebase(k int) {
 	n.lists = l
 }
 
-// follow lets the lists of x go as far as what it hears allows: docs/adr/0009.
+// follow advances the lists of x as far as its information allows (docs/adr/0009).
 func (m *Model) follow(s *State, x int) {
 	n := &s.nodes[x]
 	if len(m.Lists) == 1 {
@@ -149,7 +150,7 @@ func (m *Model) follow(s *State, x int) {
 	}
 }
 
-// learn stores what a peer uses: one that is in force before one that is taken up.
+// learn stores a list that a peer uses: preferably one that is in force, and otherwise one that is taken up.
 func (m *Model) learn(s *State, x int, peers Set) {
 	n := &s.nodes[x]
 	if m.Stays.Has(x) {
@@ -173,7 +174,8 @@ func (m *Model) learn(s *State, x int, peers Set) {
 	}
 }
 
-// adopt drops what is settled: a peer says that a later list is in force, or the one that this fresh node waits for.
+// adopt drops what is settled: a peer reports that a later list is in force, or the list for which this fresh node
+// waits.
 func (m *Model) adopt(s *State, x int, peers Set) bool {
 	n := &s.nodes[x]
 	for y := range m.Size {
@@ -187,8 +189,8 @@ func (m *Model) adopt(s *State, x int, peers Set) bool {
 	return false
 }
 
-// takeUp puts the stored list into the chain: first when all that are counted have it and x would be quorate by both, or
-// because a peer has, unless that costs a quorum.
+// takeUp adds the stored list to the chain. The first node does so when all counted nodes have the list and x would be
+// quorate by both. Others do so because a peer has, unless that costs quorum.
 func (m *Model) takeUp(s *State, x int, peers Set) bool {
 	n := &s.nodes[x]
 	k := n.lists.offer()
@@ -215,7 +217,7 @@ func (m *Model) takeUp(s *State, x int, peers Set) bool {
 	return true
 }
 
-// settle puts the newest list into force: a majority of each list has taken it up.
+// settle puts the newest list into force when a majority of each list has taken it up.
 func (m *Model) settle(s *State, x int, peers Set) bool {
 	n := &s.nodes[x]
 	if n.lists.one() || n.lists&fresh != 0 {
@@ -234,7 +236,7 @@ func (m *Model) settle(s *State, x int, peers Set) bool {
 	return true
 }
 
-// join makes those who are not on the first list fresh members of a later one.
+// join makes nodes that are not on the first list fresh members of a later one.
 func (m *Model) join(s *State) {
 	for x := range m.Size {
 		if m.Lists[0].Has(x) {

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// rosters are lists of members, by epoch.
+// rosters returns lists of members, by epoch.
 func rosters(texts ...string) (list []Set) {
 	for _, t := range texts {
 		var l Set
@@ -29,19 +29,19 @@ var (
 	same    = scenario{size: 3, lists: rosters("123", "123"), graphs: search.Every(3)}
 )
 
-// with is a search with other bounds.
+// with returns a search with other bounds.
 func (c scenario) with(name string, left Budget, times Times) scenario {
 	c.name, c.left, c.times = name, left, times
 	return c
 }
 
-// that cannot store what they hear of.
+// that returns a search in which these nodes cannot store the lists of which they hear.
 func (c scenario) that(stays Set) scenario {
 	c.stays = stays
 	return c
 }
 
-// changing are searches in which the list of members changes.
+// changing lists searches in which the list of members changes.
 var changing = []bounds{
 	{joins.with("one joins three", Budget{Cuts: 2, Offers: 1}, Usual), true},
 	{shrinks.with("two leave five", Budget{Cuts: 2, Offers: 1}, Usual), true},
@@ -59,7 +59,7 @@ var changing = []bounds{
 	{same.with("the same three by another list, all networks", Budget{Cuts: 3, Offers: 2}, Usual), false},
 }
 
-// Nothing is wrong while the list changes, by the rule that is stricter and by the one of the draft.
+// Nothing is wrong while the list changes, neither with the stricter rule nor with the one of the draft.
 func TestListsChange(t *testing.T) {
 	for _, c := range changing {
 		for _, joint := range []bool{false, true} {

@@ -2,7 +2,7 @@ package lunhold
 
 import "github.com/fencing-agent/fencing-agent/integration/model/search"
 
-// older is a tick more on a mark. What is too old says no more than none.
+// older makes a mark one tick older. A mark that is too old is equal to none.
 func (m *Model) older(k *mark) {
 	switch {
 	case *k == 0 || *k&foreign != 0:
@@ -14,7 +14,7 @@ func (m *Model) older(k *mark) {
 	}
 }
 
-// ageSlot makes what a node has written and read older. A node that is down has a slot, too.
+// ageSlot makes what a node has written and read one tick older. A node that is down also has a slot.
 func (m *Model) ageSlot(n *Node) {
 	for d := range m.Devices + 1 {
 		r := &n.late
@@ -57,7 +57,7 @@ func (m *Model) each(s *State, x int, f func(*mark)) {
 	}
 }
 
-// disown marks all pings of x as those of another process.
+// disown marks all pings of x as belonging to another process.
 func (m *Model) disown(s *State, x int) {
 	m.each(s, x, func(k *mark) {
 		if *k != 0 && m.GreaterEqual {
@@ -69,7 +69,7 @@ func (m *Model) disown(s *State, x int) {
 	s.nodes[x].table = [maxSize]look{}
 }
 
-// read takes the table in.
+// read reads the table.
 func (m *Model) read(s *State, x int) {
 	n := &s.nodes[x]
 	for y := range m.Size {
@@ -86,7 +86,7 @@ func (m *Model) read(s *State, x int) {
 		case m.NoEcho:
 			date = r.landed
 		case date&foreign != 0:
-			date = n.slots[0].ping &^ foreign // that is the mistake of GreaterEqual
+			date = n.slots[0].ping &^ foreign // this is the mistake of GreaterEqual
 		}
 		if date != 0 {
 			n.table[y] = look{r.Word, date}
@@ -100,7 +100,7 @@ func (m *Model) read(s *State, x int) {
 	}
 }
 
-// copyOf is the record of y that somebody reads on those devices: the newest, by its ping, of the copies that are whole.
+// copyOf returns the record of y that is read on these devices: the newest, by its ping, of the complete copies.
 func (m *Model) copyOf(s *State, y int, devices Set) (r *record) {
 	for d := range m.Devices {
 		c := &s.nodes[y].slots[d]
@@ -111,7 +111,7 @@ func (m *Model) copyOf(s *State, y int, devices Set) (r *record) {
 	return r
 }
 
-// write composes a record and submits it, the same to each device. Its ping is dated before that.
+// write composes a record and submits it to each device. Its ping is dated before that.
 func (m *Model) write(s *State, x int) {
 	n := &s.nodes[x]
 	r := record{Word: m.word(s, x), there: true, ping: 1, echo: n.echo}
@@ -149,20 +149,20 @@ func (m *Model) land(s *State, x, d int, r record) {
 	}
 }
 
-// Ends of a late write.
+// These are the ways in which a late write ends.
 const (
 	ended uint8 = iota // it lands
 	gone               // it is lost
 	torn               // it lands in part
 )
 
-// end ends the I/O of x, or of its predecessor.
+// end ends the I/O of x or of its predecessor.
 func (m *Model) end(s *State, x int, how uint8) bool {
 	n := &s.nodes[x]
 	switch {
 	case !n.late.there && n.stuck == 0, !n.late.there && how != ended:
 		return false
-	case !n.late.there: // acknowledged
+	case !n.late.there: // it is acknowledged
 		m.each(s, x, func(k *mark) {
 			if *k&unended != 0 {
 				*k = 1
@@ -177,7 +177,7 @@ func (m *Model) end(s *State, x int, how uint8) bool {
 	return true
 }
 
-// cover is how long x may feed by H1 and H2: it looks for the set S that allows the most.
+// cover returns how long x may feed by H1 and H2, with the set S that allows the longest time.
 func (m *Model) cover(s *State, x int) uint8 {
 	n := &s.nodes[x]
 	var left [maxSize]uint8
@@ -215,7 +215,7 @@ func (m *Model) cover(s *State, x int) uint8 {
 	}
 }
 
-// newest is the mistake of NewestOnly: old dates of S count as long as one of it is new.
+// newest is the mistake of NewestOnly: old dates of S count as long as one of its dates is new.
 func (m *Model) newest(left *[maxSize]uint8, in Set) (last uint8) {
 	for y := range m.Size {
 		if in.Has(y) {
@@ -225,7 +225,7 @@ func (m *Model) newest(left *[maxSize]uint8, in Set) (last uint8) {
 	return last - 1
 }
 
-// vacant is how long a peer is known not to live, by the newest that is known of it.
+// vacant returns for how long a peer is known not to live, by the newest information about it.
 func (m *Model) vacant(n *Node, y int) (left uint8, seen Set) {
 	h, l := &n.ears[y], &n.table[y]
 	byLUN, byNet := uint8(0), uint8(0)
@@ -236,7 +236,7 @@ func (m *Model) vacant(n *Node, y int) (left uint8, seen Set) {
 		byNet = maxAge + 1 - h.age
 	}
 	if m.NewestOnly && l.date != 0 {
-		byLUN++ // 1 is a date that is too old, and counts
+		byLUN++ // 1 is a date that is too old, and still counts
 	}
 	switch {
 	case byNet > 0 && (byLUN == 0 || mark(h.age) <= l.date&ageOf):
@@ -253,7 +253,7 @@ func (m *Model) vacant(n *Node, y int) (left uint8, seen Set) {
 	return 0, 0
 }
 
-// missed is H2: those of S that do not see a node outside of it are most of the list.
+// missed checks H2: of the nodes in S, most of the list do not see a node outside of S.
 func (m *Model) missed(by lists, in Set, seen *[maxSize]Set) bool {
 	if m.NoH2 {
 		return true

@@ -14,13 +14,13 @@ var (
 	halves = search.Graphs("1234", "12 34")
 )
 
-// longer is a watchdog that outlasts a stop in which a permission ends.
+// longer is a watchdog whose countdown is longer than a stop during which a permission ends.
 var longer = times(2, 3)
 
-// mutant is a rule that is left out, and where that is found.
+// mutant is a rule that is left out, with the search that finds the consequence.
 type mutant struct {
 	scenario
-	want string // how what is found begins; "" is nothing
+	want string // beginning of what is found; "": nothing
 }
 
 var mutants = []mutant{
@@ -67,8 +67,8 @@ var mutants = []mutant{
 		rules: Rules{HoldOver: true}}, ""},
 }
 
-// Without a rule the search finds what the rule is there for, by the shortest history; and with all of them, within the same
-// bounds, nothing.
+// Without a rule the search finds the error that the rule prevents, with the shortest history. With all rules it finds
+// nothing within the same bounds.
 func TestMutants(t *testing.T) {
 	for _, c := range mutants {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestMutants(t *testing.T) {
 				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
 			}
 			if c.want == "" || (c.big || f.States > 5_000) && !long() {
-				return // the searches of all rules have these bounds, too
+				return // the searches of all rules also have these bounds
 			}
 			m.Rules = Rules{JointHold: m.JointHold}
 			if f := c.run(t, m, 400_000); f.Wrong != "" || f.Cut {

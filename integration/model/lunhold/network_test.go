@@ -6,16 +6,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// or are the rules of lun.mode: or.
+// or contains the rules of lun.mode: or.
 var or = Rules{Network: true, NoHold: true}
 
-// mixed is N where those that the LUN leaves below a majority hold.
+// mixed is N with holds: nodes that the LUN leaves below a majority hold.
 var mixed = Rules{Network: true}
 
-// wide has N4: a claim takes D_lun, and A after it.
+// wide includes N4: a claim takes D_lun, and then A.
 var wide = Times{Tie: 2, Dated: 4, Beat: 1, Claim: 4 + 2 + 2 + 1, Runs: 2}
 
-// Dated records as one more network: N.
+// With N, dated records count as one more network.
 func TestNetwork(t *testing.T) {
 	oneWay := or
 	oneWay.OneWay = true

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// Found is what a search or a walk found.
+// Found is the result of a search or a walk.
 type Found struct {
 	search.Found[State, Action]
 	Met Met
@@ -19,8 +19,8 @@ func (m *Model) search(met *Met) search.Model[State, Action] {
 	}
 }
 
-// Search visits all states that can be reached from root, until one is wrong or there are more than limit. It calls tell after
-// each level.
+// Search visits all states that can be reached from root, until one is wrong or more than limit were visited. It calls
+// tell after each level.
 func (m *Model) Search(root State, limit int, tell func(states, depth, next int)) (f Found) {
 	model := m.search(&f.Met)
 	model.Level = tell
@@ -28,7 +28,7 @@ func (m *Model) Search(root State, limit int, tell func(states, depth, next int)
 	return f
 }
 
-// Walk takes up to length random steps from root, two of three of them ticks.
+// Walk takes up to length random steps from root; two thirds of them are ticks.
 func (m *Model) Walk(root State, length int, rng *rand.Rand) (f Found) {
 	var can []Action
 	pick := func(s *State) []Action {
@@ -45,7 +45,7 @@ func (m *Model) Walk(root State, length int, rng *rand.Rand) (f Found) {
 	return f
 }
 
-// Root is a group that is whole and has long been so. The nodes of without have no path to the LUN.
+// Root is a group that has long been whole. The nodes in without have no path to the LUN.
 func (m *Model) Root(left Budget, without Set) State {
 	var s State
 	clique := Set(1<<m.Size - 1)

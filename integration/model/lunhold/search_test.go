@@ -15,7 +15,7 @@ var (
 
 type bounds struct {
 	scenario
-	short bool // for all runs; else for make model KIND=lunhold
+	short bool // for all runs; otherwise only for make model KIND=lunhold
 }
 
 var searches = []bounds{
@@ -65,14 +65,14 @@ var searches = []bounds{
 		times: Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}}, false},
 }
 
-// aged are times with claims that count for D_max after they were made, and take as much longer.
+// aged returns times with claims that still count for D_max after they were made, and that take that much longer.
 func aged() Times {
 	t := Usual
 	t.Fresh, t.Claim = maxAge, t.Claim-1+maxAge
 	return t
 }
 
-// Nothing is wrong in any state, whatever happens within the bounds.
+// Nothing is wrong in any state that is possible within the bounds.
 func TestSearch(t *testing.T) {
 	for _, c := range searches {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// walk takes random steps in a group of random size, with all that can happen.
+// walk takes random steps in a group of random size, with all possible actions.
 func walk(seed uint64) (*Model, Found) {
 	rng := rand.New(rand.NewPCG(seed, 14))
 	few := func(n int) uint8 { return uint8(rng.IntN(n)) }
@@ -107,7 +107,7 @@ func walk(seed uint64) (*Model, Found) {
 	return m, m.Walk(m.Root(left, 0), 120, rng)
 }
 
-// LUNHOLD_SEED and LUNHOLD_RUNS choose others.
+// LUNHOLD_SEED and LUNHOLD_RUNS choose other seeds and numbers of walks.
 func TestRandomWalks(t *testing.T) {
 	first, runs := search.Env("LUNHOLD_SEED", 1), 2000
 	if long() {

@@ -6,10 +6,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// slower is a heartbeat of two ticks.
+// slower has a heartbeat of two ticks.
 var slower = Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}
 
-// Some rules are for speed alone: without them nothing is wrong, and two sides feed for longer.
+// Some rules only save time: without them nothing is wrong, and two sides feed for longer.
 func TestOverlap(t *testing.T) {
 	for _, c := range []scenario{
 		{name: "H3", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1}, rules: Rules{NoH3: true}},
@@ -31,8 +31,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// The time of a claim is no longer than it has to be: with the horizon nothing is wrong, with a tick less a node runs that
-// is called FENCED. It is the bridge that lasts so long.
+// The time of a claim is no longer than necessary: with the horizon nothing is wrong, and with a tick less a node that
+// runs is called FENCED. The bridge is what takes so long.
 func TestClaim(t *testing.T) {
 	for claim, want := range map[uint8]bool{Usual.Claim - 1: false, Usual.Claim - 2: true} {
 		c := scenario{size: 3, graphs: search.Graphs("123", "12"), left: Budget{Cuts: 2, Hangs: 1}, times: Usual}

@@ -15,24 +15,24 @@ const (
 // Set is a set of nodes.
 type Set = search.Set
 
-// mark is a ping, or an echo of one, as its writer would date it: 0 if there is none, else its age and 1.
+// mark is a ping or an echo of one, dated as its writer would date it: 0 if there is none, otherwise its age plus 1.
 type mark uint8
 
 const (
-	foreign mark = 1 << 6 // by another process of the node
-	unended mark = 1 << 7 // its write is not acknowledged, and AckTime will give it another date
+	foreign mark = 1 << 6 // made by another process of the node
+	unended mark = 1 << 7 // its write is not acknowledged, and AckTime will change its date
 	ageOf        = foreign - 1
 )
 
-// Word is what a node says of itself, in an answer or on the LUN.
+// Word is a node's report about itself, in an answer or on the LUN.
 type Word struct {
 	lists  lists
-	seen   Set // within D_max: by this it is counted
-	lately Set // within 2 D_max: by this H2 goes
+	seen   Set // nodes seen within D_max, which decides whether they are counted
+	lately Set // nodes seen within 2 D_max, which H2 uses
 	lives  bool
 	armed  bool
 	gave   bool // its token has moved on since the grant
-	knows  bool // of the grant
+	knows  bool // it knows of the grant
 }
 
 // heard is the latest answer of a peer.
@@ -41,31 +41,31 @@ type heard struct {
 	age uint8
 }
 
-// look is what the latest read has shown of a slot.
+// look is what the latest read returned of a slot.
 type look struct {
 	Word
 	date mark
 }
 
-// record is a slot. It is composed in one step.
+// record is the content of a slot. It is composed in one step.
 type record struct {
 	Word
-	there  bool // else it is torn, or was never written
+	there  bool // false if it is torn or was never written
 	ping   mark
 	echo   [maxSize]mark
 	landed mark // for NoEcho
 }
 
-// why says by what a node feeds.
+// why is the reason for which a node feeds.
 type why uint8
 
 const (
 	starves why = iota
 	majority
 	granted
-	holds // H1
-	asks  // H4
-	ties  // an equal split is undecided (L8)
+	holds // by H1
+	asks  // by H4
+	ties  // while an equal split is undecided (L8)
 )
 
 func (w why) String() string {
@@ -74,76 +74,76 @@ func (w why) String() string {
 
 func (w why) lives() bool { return w == majority || w == granted }
 
-// Node is one node. What is in memory ends with a reset.
+// Node is one node. Its memory is lost at a reset.
 type Node struct {
 	up, armed, stopped bool
-	had                bool // quorum since its agent started
+	had                bool // it has had quorum since its agent started
 	why                why
 	perm               uint8 // ticks for which it may feed
-	budget             uint8 // what is left of D_max + A since the last majority
-	hold               uint8 // what is left of the last deadline by H1
+	budget             uint8 // the rest of D_max + A since the last majority
+	hold               uint8 // the rest of the last deadline by H1
 	unfed              uint8 // ticks without a feed
-	against            uint8 // ticks for which what it reads has been a ground to strike
+	against            uint8 // ticks for which what it reads has been a reason to strike
 
 	ears   [maxSize]heard
-	unseen [maxSize]uint8 // ticks for which a claim could speak
-	told   [maxSize]uint8 // what is left of D_lun since it said that it sees them; where nodes hold beside N
-	met    Set            // peers that it met armed, in the boot that they have now
-	lived  uint8          // ticks that it really lived without a gap; no rule reads it
+	unseen [maxSize]uint8 // by peer: ticks that a claim could cover
+	told   [maxSize]uint8 // the rest of D_lun since it reported that it sees them; for holds beside N
+	met    Set            // peers that it has met armed, in their present boots
+	lived  uint8          // ticks for which it really lived without a gap; no rule reads it
 
-	path   Set   // to the devices of the LUN
-	slow   bool  // reads end after the I/O timeout, with an old look at the log
+	path   Set   // devices of the LUN that it reaches
+	slow   bool  // its reads end after the I/O timeout, with an old copy of the log
 	stuck  Set   // the devices on which its I/O has not ended
-	next   fate  // of its next write
-	at     uint8 // the device of next and late
-	hung   uint8 // for this many ticks, up to the I/O timeout
+	next   fate  // the fate of its next write
+	at     uint8 // the device to which next and late refer
+	hung   uint8 // ticks for which its I/O has hung, up to the I/O timeout
 	beat   uint8 // ticks since it wrote
-	said   bool  // that it lives, in the last write
+	said   bool  // its last write said that it lives
 	anchor uint8 // age of the last write that landed
 	table  [maxSize]look
 	echo   [maxSize]mark
 	slots  [maxDevices]record // one copy on each device
-	late   record             // may land at any later time, also when its owner was reset since
+	late   record             // it may land at any later time, even after its owner was reset
 
 	knows, gave bool
-	lists       lists // outlives a reset
+	lists       lists // they survive a reset
 }
 
-// usable are the devices that the node can read and write.
+// usable returns the devices that the node can read and write.
 func (n *Node) usable() Set { return n.path &^ n.stuck }
 
-// fate is what becomes of a write.
+// fate is the result of a write.
 type fate uint8
 
 const (
 	lands fate = iota
 	hangs
-	lingers // it lands, and is not acknowledged
+	lingers // it lands and is not acknowledged
 )
 
 // State is one state of the group. It is copied by assignment.
 type State struct {
 	nodes   [maxSize]Node
 	answers [maxSize]Set // the peers that answer each node
-	lasted  uint8        // for this many ticks, up to Dwell
-	partial uint8        // for this many ticks it has been neither whole nor gone
-	alive   uint8        // ticks since anybody lived
+	lasted  uint8        // ticks for which the network has lasted, up to Dwell
+	partial uint8        // ticks for which the network has been neither whole nor gone
+	alive   uint8        // ticks since any node lived
 	grant   Set
-	shown   bool // on the LUN
+	shown   bool // the grant is visible on the LUN
 	apart   [maxSize][maxSize]uint8
-	claimed [maxSize][maxSize]claim // that of one about another still counts
-	reset   Set                     // were reset by their watchdog; for P3
-	struck  Set                     // have just struck themselves; for P6
+	claimed [maxSize][maxSize]claim // claims of one node about another that still count
+	reset   Set                     // nodes that their watchdogs have reset; for P3
+	struck  Set                     // nodes that have just struck themselves; for P6
 	left    Budget
 }
 
-// claim is one that was made, and is on its way.
+// claim is a claim that was made and is under way.
 type claim struct {
-	left uint8 // for how long it counts
-	list lists // by which it was made
+	left uint8 // ticks for which it still counts
+	list lists // the lists with which it was made
 }
 
-// Budget says how often something may still happen; always is without end.
+// Budget contains how often each action may still happen; always means without end.
 type Budget struct{ Cuts, Paths, Hangs, Acks, Stops, Crashes, Boots, Restarts, Slow, Grants, Offers uint8 }
 
 const always = 255

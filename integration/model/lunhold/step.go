@@ -2,7 +2,7 @@ package lunhold
 
 import "github.com/fencing-agent/fencing-agent/integration/model/search"
 
-// tick lets one tick of time pass, in which the nodes act in the order given.
+// tick lets one tick pass, in which the nodes act in the given order.
 func (m *Model) tick(s *State, order []uint8) {
 	m.age(s)
 	s.lasted, s.struck = min(s.lasted+1, max(m.Dwell, m.Partial)), 0
@@ -28,7 +28,8 @@ func (m *Model) tick(s *State, order []uint8) {
 	}
 }
 
-// alone reports that z lives, and x is neither counted by it nor lives in a set that has a node of its set.
+// alone reports that z lives, that z does not count x, and that x does not live in a set that has a node in common with
+// z's set.
 func (m *Model) alone(s *State, x, z int) bool {
 	a, b := &s.nodes[x], &s.nodes[z]
 	if x == z || !b.up || b.perm == 0 || !b.why.lives() {
@@ -44,7 +45,7 @@ func down(v *uint8) {
 	}
 }
 
-// age makes everything a tick older, and resets each node whose watchdog nobody has fed.
+// age makes everything one tick older, and resets each node whose watchdog was not fed in time.
 func (m *Model) age(s *State) {
 	for x := range m.Size {
 		n := &s.nodes[x]
@@ -76,7 +77,7 @@ func (m *Model) age(s *State) {
 		n.anchor = min(n.anchor+1, lifetime)
 		n.lived = min(n.lived+1, m.Claim)
 		for y := range m.Size {
-			if h := &n.ears[y]; h.age > 0 { // 0 is never; an answer of now has 1
+			if h := &n.ears[y]; h.age > 0 { // 0 means never; an answer of this tick has 1
 				if h.age++; h.age > m.hearing() {
 					*h = heard{}
 				} else if h.age > maxAge {
@@ -90,7 +91,7 @@ func (m *Model) age(s *State) {
 	}
 }
 
-// hearing is how long an answer is remembered.
+// hearing returns how long an answer is remembered.
 func (m *Model) hearing() uint8 {
 	switch {
 	case m.SeenShort:
@@ -102,7 +103,7 @@ func (m *Model) hearing() uint8 {
 	}
 }
 
-// halt ends all that the node has in memory.
+// halt clears the node's memory.
 func (m *Model) halt(s *State, x int) {
 	n := &s.nodes[x]
 	s.nodes[x] = Node{path: n.path, slots: n.slots, late: n.late, gave: s.grant.Has(x), lists: n.lists}
@@ -110,13 +111,13 @@ func (m *Model) halt(s *State, x int) {
 		s.nodes[x].at = n.at
 	}
 	for y := range m.Size {
-		s.nodes[y].met &^= search.Of(x) // the claims of the boot that has ended are true
+		s.nodes[y].met &^= search.Of(x) // claims about the boot that has ended are true
 		s.claimed[y][x] = claim{}
 	}
 	m.disown(s, x)
 }
 
-// start boots a node, or starts its agent again.
+// start boots a node or restarts its agent.
 func (m *Model) start(s *State, x int) {
 	n := &s.nodes[x]
 	armed, unfed, restart := n.armed, n.unfed, n.up
@@ -156,11 +157,11 @@ func (m *Model) word(s *State, x int) Word {
 	return w
 }
 
-// holdsToo reports that nodes hold where the LUN is a network.
+// holdsToo reports whether nodes hold although the LUN counts as a network.
 func (m *Model) holdsToo() bool { return m.Network && !m.NoHold }
 
-// lately are those of whom x is not known to have lost sight: a node that was told that x sees it may count x for as
-// long as that counts.
+// lately returns the nodes of which x is not known to have lost sight. A node that was told that x sees it may count x
+// for as long as that report counts.
 func (m *Model) lately(s *State, x int) Set {
 	seen := m.seen(s, x, m.hearing())
 	for y := range m.Size {
@@ -171,7 +172,7 @@ func (m *Model) lately(s *State, x int) Set {
 	return seen
 }
 
-// contact is who answered, and says that it sees this node.
+// contact returns the nodes that answered and said that they see this node.
 func (m *Model) contact(s *State, x int) Set {
 	v := search.Of(x)
 	for y := range m.Size {
@@ -183,7 +184,7 @@ func (m *Model) contact(s *State, x int) Set {
 	return v
 }
 
-// counts is the view: those of them that use no list that this node does not use.
+// counts returns the view: the nodes in contact that use only lists that this node uses.
 func (m *Model) counts(s *State, x int) Set {
 	v := m.contact(s, x)
 	if len(m.Lists) > 1 {
@@ -234,7 +235,7 @@ func (m *Model) act(s *State, x int) {
 	n.beat = min(n.beat, m.Beat)
 }
 
-// decide says whether x may feed, by what, and until when.
+// decide determines whether x may feed, for which reason, and until when.
 func (m *Model) decide(s *State, x int) {
 	n := &s.nodes[x]
 	view := m.counts(s, x)
@@ -277,7 +278,7 @@ func (m *Model) decide(s *State, x int) {
 	}
 }
 
-// inOrder reports that the path of a node to the LUN is in order: an I/O under way is, until its timeout.
+// inOrder reports whether the path of a node to the LUN works. An I/O under way counts as working until its timeout.
 func (m *Model) inOrder(n *Node) bool {
 	if n.hung < ioTimeout && !m.Prompt {
 		return n.path != 0
@@ -285,7 +286,7 @@ func (m *Model) inOrder(n *Node) bool {
 	return n.usable() != 0
 }
 
-// evidence is how long a majority of each list will be counted.
+// evidence returns how long a majority of each list will still be counted.
 func (m *Model) evidence(s *State, x int, view Set) uint8 {
 	left := uint8(always)
 	for k, l := range m.Lists {
@@ -296,7 +297,7 @@ func (m *Model) evidence(s *State, x int, view Set) uint8 {
 	return left
 }
 
-// byLUN is how long a peer is seen by its record, where that counts.
+// byLUN returns how long a peer counts as seen because of its record, if that counts.
 func (m *Model) byLUN(s *State, x, y int) uint8 {
 	if age := uint8(s.nodes[x].table[y].date & ageOf); m.Network && !m.Plain.Has(x) && age > 0 && age <= m.Dated {
 		return m.Dated + 1 - age
@@ -304,7 +305,7 @@ func (m *Model) byLUN(s *State, x, y int) uint8 {
 	return 0
 }
 
-// evident is how long a peer that is counted will be.
+// evident returns how long a counted peer will still be counted.
 func (m *Model) evident(s *State, x, y int) (left uint8) {
 	n := &s.nodes[x]
 	if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.Has(x) {
@@ -316,7 +317,7 @@ func (m *Model) evident(s *State, x, y int) (left uint8) {
 	return left
 }
 
-// evidenceOf is how long this many of a set will be counted.
+// evidenceOf returns how long this many nodes of a set will still be counted.
 func (m *Model) evidenceOf(s *State, x int, of Set, need int) uint8 {
 	for left := max(maxAge, m.Dated); left > 0; left-- {
 		enough := 0
@@ -332,7 +333,7 @@ func (m *Model) evidenceOf(s *State, x int, of Set, need int) uint8 {
 	return 0
 }
 
-// broken reports that another holder says that it gave the grant up.
+// broken reports whether another holder says that it has given up the grant.
 func (m *Model) broken(s *State, x int) bool {
 	for y := range m.Size {
 		if h := &s.nodes[x].ears[y]; y != x && s.grant.Has(y) && h.age > 0 && h.gave {
@@ -342,7 +343,7 @@ func (m *Model) broken(s *State, x int) bool {
 	return false
 }
 
-// lost reports that x has read of a latest grant to others who are not done.
+// lost reports whether x has read a latest grant to others that are not done.
 func (m *Model) lost(s *State, x int) bool {
 	n := &s.nodes[x]
 	return n.knows && s.grant != 0 && !(s.grant.Has(x) && !n.gave) && !m.done(s)
@@ -358,7 +359,7 @@ func (m *Model) done(s *State) bool {
 	return true
 }
 
-// isolated reports that the slots show a living majority, of a list by which x goes, without x, by dates of those ages.
+// isolated reports whether the slots show a living majority without x, of a list that x uses, by dates of these ages.
 func (m *Model) isolated(n *Node, x int, within uint8) bool {
 	without := Set(0)
 	for y := range m.Size {
@@ -374,7 +375,7 @@ func (m *Model) isolated(n *Node, x int, within uint8) bool {
 	return false
 }
 
-// propose is a ballot of x that decides for its half. What is checked is less than L5 asks for.
+// propose is a ballot of x that decides for its half. The check is weaker than L5 requires.
 func (m *Model) propose(s *State, x int) bool {
 	n := &s.nodes[x]
 	view := m.counts(s, x)

@@ -2,7 +2,7 @@ package lunhold
 
 import "github.com/fencing-agent/fencing-agent/integration/model/search"
 
-// partly reports that the network is neither whole nor gone.
+// partly reports whether the network is neither whole nor gone.
 func (m *Model) partly(s *State) bool {
 	whole, none := true, true
 	for x := range m.Size {
@@ -12,8 +12,8 @@ func (m *Model) partly(s *State) bool {
 	return !whole && !none
 }
 
-// watch notes when anybody lived last, and what is left of the time in which an outage comes to all: it is over when the network
-// is gone, and starts again when it has been whole for D_max.
+// watch records when any node lived last, and the rest of the time in which an outage reaches all nodes. That time is
+// over when the network is gone, and starts again when the network has been whole for D_max.
 func (m *Model) watch(s *State) {
 	if !m.Strikes {
 		return
@@ -35,8 +35,8 @@ func (m *Model) watch(s *State) {
 	}
 }
 
-// strikes reports whether x, which starves, strikes itself: what it reads has been a ground without interruption, and is
-// one by records alone that are dated D_max after the first of them, or later.
+// strikes reports whether x, which starves, strikes itself: what it reads has been a reason without interruption, and
+// still is one if only records count that are dated at least D_max after the first of them.
 func (m *Model) strikes(s *State, x int) bool {
 	n := &s.nodes[x]
 	if n.why != starves || !n.armed || !n.had {
@@ -62,7 +62,8 @@ func (m *Model) strikes(s *State, x int) bool {
 	}
 }
 
-// ground reports that the slots show, by dates of those ages, a living majority without x, or a grant to others who live.
+// ground reports whether the slots show, by dates of these ages, a living majority without x, or a grant to others that
+// live.
 func (m *Model) ground(s *State, x int, within uint8) bool {
 	n := &s.nodes[x]
 	return m.isolated(n, x, within) || n.usable() != 0 && !n.slow && m.lost(s, x) && !s.grant.Has(x) && m.shown(s, x, within)
@@ -73,7 +74,7 @@ func (m *Model) strike(s *State, x int) {
 	s.struck |= search.Of(x)
 }
 
-// shown reports that all holders of the grant say on the LUN that they live.
+// shown reports whether all holders of the grant say on the LUN that they live.
 func (m *Model) shown(s *State, x int, within uint8) bool {
 	for y := range m.Size {
 		if l := &s.nodes[x].table[y]; s.grant.Has(y) && (l.date == 0 || uint8(l.date&ageOf) > within || !l.lives) {

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// An outage of all networks that reaches the nodes one after the other.
+// These are outages of all networks that reach the nodes one after the other.
 var (
 	pieces3 = scenario{size: 3, graphs: search.Graphs("123", "23", "13", "12", "")}
 	pieces4 = scenario{size: 4, graphs: search.Graphs("1234", "234", "34", "12 34", "")}
@@ -50,7 +50,7 @@ var outages = []strikes{
 	{pieces5.strike("five nodes, two writes that hang", Budget{Cuts: 2, Hangs: 2}, Rules{}).onward(), false, ""},
 }
 
-// Nothing else is wrong with strikes: who strikes itself leaves somebody who lives now, or did within D_max.
+// Nothing else is wrong with strikes: if a node strikes itself, another one lives or did so within D_max.
 func TestStrikes(t *testing.T) {
 	for _, c := range []bounds{
 		{scenario{name: "three nodes, all networks, two changes", size: 3, graphs: search.Every(3), left: Budget{Cuts: 2}}, true},
@@ -77,7 +77,7 @@ func TestStrikes(t *testing.T) {
 	}
 }
 
-// An outage of all networks that reaches the nodes one after the other within D_max strikes nobody.
+// In an outage of all networks that reaches the nodes one after the other within D_max, no node strikes itself.
 func TestStrikesInAnOutage(t *testing.T) {
 	for _, c := range outages {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// Wrong says what must not be in a state, or "".
+// Wrong returns what is wrong in a state, or "".
 func (m *Model) Wrong(s *State) string {
 	if m.Partial > 0 && s.struck != 0 {
 		return fmt.Sprintf("P3: %v struck themselves", s.struck)
@@ -42,7 +42,7 @@ func (m *Model) Wrong(s *State) string {
 	return ""
 }
 
-// beside is P2: x feeds beside z, which has long lived without it.
+// beside checks P2: x feeds beside z, which has long lived without it.
 func (m *Model) beside(s *State, x, z int) bool {
 	a, b := &s.nodes[x], &s.nodes[z]
 	return a.perm > 0 && !a.stopped && s.apart[x][z] > m.overlap(b.why == granted)
@@ -55,7 +55,7 @@ func (m *Model) claim(s *State, y, z int) bool {
 	return n.up && y != z && n.unseen[z] >= m.Claim && n.met.Has(z) && (lives || m.MAsProposed) && m.listed(n.lists, search.Of(y, z))
 }
 
-// claims reports whether y claims anybody's death.
+// claims reports whether y claims the death of any node.
 func (m *Model) claims(s *State, y int) (int, bool) {
 	for z := range m.Size {
 		if m.claim(s, y, z) {
@@ -65,8 +65,8 @@ func (m *Model) claims(s *State, y int) (int, bool) {
 	return 0, false
 }
 
-// condemned says who may take a running node for dead: a node that lives, by the claims of a majority, or of all of the
-// half that is granted.
+// condemned says which node may take a running node for dead: a node that lives, because of the claims of a majority,
+// or of the whole granted half.
 func (m *Model) condemned(s *State, x int) string {
 	if !s.nodes[x].up {
 		return ""
@@ -95,16 +95,16 @@ func (m *Model) condemned(s *State, x int) string {
 	return ""
 }
 
-// Met is what a search has reached, or it shows nothing.
+// Met counts what a search has reached. If it is zero, the search proves nothing.
 type Met struct {
-	Held    int   // states in which somebody holds by H1
-	Asked   int   // the same by H4
-	Lived   int   // somebody lives, and somebody holds
-	Resets  int   // somebody was reset by its watchdog
-	Claims  int   // somebody claims a death
-	Proofs  int   // a majority, or a granted half, claims one
-	Struck  int   // somebody strikes itself
-	Longest uint8 // the longest time for which one lived while another, outside of its set, did feed
+	Held    int   // states in which a node holds by H1
+	Asked   int   // states in which a node holds by H4
+	Lived   int   // one node lives, and another one holds
+	Resets  int   // a node was reset by its watchdog
+	Claims  int   // a node claims a death
+	Proofs  int   // a majority or a granted half claims a death
+	Struck  int   // a node strikes itself
+	Longest uint8 // the longest time for which one lived while another, outside of its set, fed
 }
 
 func (m *Model) note(met *Met, s *State) {
@@ -144,7 +144,8 @@ func (m *Model) note(met *Met, s *State) {
 	}
 }
 
-// dead reports whether a node that is gone has been claimed to be: not by met, which ends with the boot.
+// dead reports whether others have claimed the death of a node that is gone. It does not use met, which ends with the
+// boot.
 func (m *Model) dead(s *State, x int) bool {
 	claim := Set(0)
 	for y := range m.Size {
@@ -161,7 +162,8 @@ func (m *Model) dead(s *State, x int) bool {
 	return false
 }
 
-// Kept is P4: it lets the network be part alone from here on, and says who of it does not live soon, though it runs.
+// Kept checks P4: it leaves the network to part alone from here on, and names the node of part that does not live soon,
+// although it runs.
 func (m *Model) Kept(s State, part Set) string {
 	for x := range m.Size {
 		if n := &s.nodes[x]; part.Has(x) {
@@ -176,7 +178,7 @@ func (m *Model) Kept(s State, part Set) string {
 	run, able := m.running(&s, part)
 	switch {
 	case m.enough(&s, run):
-		if len(m.Lists) > 1 { // a change may have to come to its end
+		if len(m.Lists) > 1 { // a change may have to be completed first
 			for range 2 * maxAge {
 				m.tick(&s, m.Orders[0])
 			}
@@ -192,7 +194,7 @@ func (m *Model) Kept(s State, part Set) string {
 			m.tick(&s, m.Orders[0])
 		}
 		if run, _ = m.running(&s, part); run != part {
-			return "" // a member was reset for what was before
+			return "" // a member was reset because of earlier events
 		}
 	default:
 		return ""
@@ -205,7 +207,7 @@ func (m *Model) Kept(s State, part Set) string {
 	return ""
 }
 
-// enough reports whether a set has a majority of each list by which one of it goes.
+// enough reports whether a set has a majority of each list that any of its nodes uses.
 func (m *Model) enough(s *State, set Set) bool {
 	by := lists(0)
 	for x := range m.Size {
@@ -216,7 +218,7 @@ func (m *Model) enough(s *State, set Set) bool {
 	return by != 0 && m.quorate(set, by)
 }
 
-// running are those of part that run, and those of them that can use the LUN.
+// running returns the nodes of part that run, and those of them that can use the LUN.
 func (m *Model) running(s *State, part Set) (run, able Set) {
 	for x := range m.Size {
 		if n := &s.nodes[x]; part.Has(x) && n.up {

@@ -2,7 +2,8 @@ package rejoin
 
 import "github.com/fencing-agent/fencing-agent/integration/model/search"
 
-// won is where all begins: nodes 1 and 2 have long lived by a grant, nodes 3 and 4 were reset, have booted, and are cut off.
+// won is the first state: nodes 1 and 2 have long lived by a grant, and nodes 3 and 4 were reset, have booted, and are
+// cut off.
 func won(left Budget) State {
 	s := State{latest: 1, left: left, links: links(0)}
 	s.log[1] = Value{holders: search.Of(0, 1)}
@@ -49,7 +50,7 @@ func healthy(left Budget) State {
 	return s
 }
 
-// hear lets x hear y, whom it sees already.
+// hear lets x hear y, which it already sees.
 func (n *Node) hear(s *State, x, y int) {
 	st := s.statement(y)
 	st.seen = s.links[y] &^ search.Of(y)
@@ -63,11 +64,11 @@ func upTo(n int) (list []uint8) {
 	return list
 }
 
-// group is a model in which all graphs, and so many orders, are tried.
+// group returns a model that tries all graphs and this many orders.
 func group(r Rules, orders int) *Model {
 	list := upTo(len(permutations()))
 	if orders < len(list) {
-		list = []uint8{0, 23, 9, 14}[:orders] // 1234, 4321, 2431, 3142: each pair in both orders
+		list = []uint8{0, 23, 9, 14}[:orders] // 1234, 4321, 2431, 3142: each pair occurs in both orders
 	}
 	return &Model{Rules: r, Orders: list, Shapes: upTo(len(Graphs))}
 }

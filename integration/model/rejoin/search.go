@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// Action is one thing that happens.
+// Action is one event.
 type Action struct {
 	what what
 	node uint8
@@ -19,19 +19,19 @@ type what uint8
 
 const (
 	passes   what = iota // a round of time, in one order of the nodes
-	cut                  // the links are others
+	cut                  // the network gets other links
 	deafens              // a node gets no answers in the next round: its probes are lost
-	posts                // an answer is on its way for long
-	arrives              // it is there
-	moves                // the path to the LUN comes or goes
-	hangs                // the slot is written, and the write hangs
-	lands                // and lands
+	posts                // an answer is under way for a long time
+	arrives              // that answer arrives
+	moves                // a node's path to the LUN is lost or comes back
+	hangs                // a node writes its slot, and the write hangs
+	lands                // that write lands
 	starts               // a node boots, or its agent starts again
-	proposes             // a grant passed the read of phase 1
-	decides              // it is decided
+	proposes             // a grant passes the read of phase 1
+	decides              // that grant is decided
 )
 
-// String says it as people would.
+// String describes the action in words.
 func (a Action) String() string {
 	n := a.node + 1
 	switch a.what {
@@ -60,14 +60,14 @@ func (a Action) String() string {
 	}
 }
 
-// Graphs are the shapes that a search tries: the cut by which the first half won, what a heal in pieces goes
-// through, and cuts that come after it.
+// Graphs lists the graphs that a search tries: the cut by which the first half won, the steps of a heal in pieces, and
+// cuts that come after it.
 var Graphs = search.Graphs("12 34", "1234", "134 1-2", "1-2 1-3 3-4", "134", "13 24", "1-2 1-3", "234")
 
-// links is a network of this group.
+// links returns a network of this group.
 func links(g uint8) [size]Set { return [size]Set(Graphs[g].Answers[:size]) }
 
-// orders are all orders of the nodes; the first few are those of a short search.
+// orders lists all orders of the nodes. The first few are those of a short search.
 var orders = permutations()
 
 func permutations() (all [][]int) {
@@ -88,11 +88,11 @@ func permutations() (all [][]int) {
 // Model is a group with its rules.
 type Model struct {
 	Rules
-	Orders []uint8 // in which the nodes may act
-	Shapes []uint8 // of the network
+	Orders []uint8 // orders in which the nodes may act
+	Shapes []uint8 // graphs of the network
 }
 
-// actions calls yield for all that may be possible in a state; Apply knows better.
+// actions calls yield for all actions that may be possible in a state; Apply decides whether they are.
 func (m *Model) actions(s *State, yield func(Action)) {
 	for _, o := range m.Orders {
 		yield(Action{passes, 0, o})
@@ -122,7 +122,7 @@ func take(b *uint8) bool {
 	return true
 }
 
-// Apply makes a happen in s, or reports that it cannot.
+// Apply makes an action happen in s, or reports that it cannot.
 func (m *Model) Apply(s *State, a Action) (State, bool) {
 	t := *s
 	if !m.happen(&t, a) {
@@ -188,7 +188,7 @@ func (m *Model) happen(t *State, a Action) bool {
 	return true
 }
 
-// normalize makes states equal that differ only in the numbers of tokens, and in what nobody looks at any more.
+// normalize makes states equal that differ only in the numbers of tokens, and in values that no rule reads any more.
 func (s *State) normalize() {
 	oldest := s.latest
 	for x := range size {
@@ -226,7 +226,7 @@ func (s *State) normalize() {
 	}
 }
 
-// Wrong says what must not be in a state, or "".
+// Wrong returns what is wrong in a state, or "".
 func (s *State) Wrong() string {
 	for y := range size {
 		for x := range y {
@@ -243,8 +243,8 @@ func (s *State) Wrong() string {
 	return ""
 }
 
-// condemned says who may take a running node for dead: those who have not seen it for the time of a claim, if they
-// are a majority, or all of a half that has been granted for as long.
+// condemned says which nodes may take a running node for dead: those that have not seen it for the time of a claim, if
+// they are a majority, or the whole of a half that has been granted for as long.
 func (s *State) condemned(x int) string {
 	if !s.nodes[x].up {
 		return ""
@@ -267,13 +267,13 @@ func (s *State) condemned(x int) string {
 	return ""
 }
 
-// Met counts the states that a search must reach, or it shows nothing.
+// Met counts the states that a search must reach. If it does not, it proves nothing.
 type Met struct {
-	Beside int // a node goes on beside a partner that counts a majority
-	Joined int // and counts one itself a round later
-	Ended  int // it did, and starves
+	Beside int // a node continues beside a partner that counts a majority
+	Joined int // it counts a majority itself a round later
+	Ended  int // it has continued, and then starves
 	Rival  int // another half is granted after that
-	Dead   int // a node is claimed to be dead, and is
+	Dead   int // a node is claimed to be dead, and is dead
 }
 
 func (m *Met) note(before, s *State) {
@@ -301,7 +301,7 @@ func (m *Met) add(o *Met) {
 	m.Beside, m.Joined, m.Ended, m.Rival, m.Dead = m.Beside+o.Beside, m.Joined+o.Joined, m.Ended+o.Ended, m.Rival+o.Rival, m.Dead+o.Dead
 }
 
-// Found is what a search or a walk found.
+// Found is the result of a search or a walk.
 type Found struct {
 	search.Found[State, Action]
 	Met Met
@@ -314,14 +314,14 @@ func (m *Model) search(met *Met) search.Model[State, Action] {
 	}
 }
 
-// Search visits all states that can be reached from root, until one is wrong or there are more than limit.
+// Search visits all states that can be reached from root, until one is wrong or more than limit were visited.
 func (m *Model) Search(root State, limit int) (f Found) {
 	root.normalize()
 	f.Found = search.All(m.search(&f.Met), root, limit)
 	return f
 }
 
-// Walk takes up to length random steps from root, two of three of them rounds.
+// Walk takes up to length random steps from root; two thirds of them are rounds.
 func (m *Model) Walk(root State, length int, rng *rand.Rand) (f Found) {
 	root.normalize()
 	var can []Action

@@ -19,13 +19,13 @@ func list(as []Action) string {
 	return b.String()
 }
 
-// bounds are those of one search of all states.
+// bounds limits one search of all states.
 type bounds struct {
 	root   func(Budget) State
 	left   Budget
 	orders int
 	short  bool // for all runs
-	long   bool // for make model KIND=lease
+	long   bool // only for make model KIND=lease
 }
 
 var searches = []bounds{
@@ -42,7 +42,7 @@ var searches = []bounds{
 
 func exhaustive() bool { return os.Getenv("REJOIN_EXHAUSTIVE") != "" }
 
-// Nothing is wrong in any state, whatever happens within the bounds and in whatever order.
+// Nothing is wrong in any state that is possible within the bounds, in any order.
 func TestSearch(t *testing.T) {
 	for i, b := range searches {
 		t.Run(fmt.Sprintf("%d: %d orders, %+v", i, b.orders, b.left), func(t *testing.T) {
@@ -77,7 +77,7 @@ func walk(r Rules, seed uint64) Found {
 	return group(r, 24).Walk(root, 150, rng)
 }
 
-// REJOIN_SEED and REJOIN_RUNS choose others.
+// REJOIN_SEED and REJOIN_RUNS choose other seeds and numbers of walks.
 func TestRandomWalks(t *testing.T) {
 	runs := 5000
 	if testing.Short() {
@@ -101,9 +101,9 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// Two guards stand behind each other: the token, which keeps the grant from being replaced, and the word of the partner,
-// with this node's view. A search finds what happens without both, so it is worth something; without one of them
-// nothing happens that the time budget does not contain.
+// Two guards back each other up: the token, which prevents the grant from being replaced, and the partner's statement
+// with this node's view. A search finds an error without both, which proves that it can find one. Without only one of
+// them nothing happens that exceeds the time budget.
 func TestWithoutBothGuardsTwoPartsFeed(t *testing.T) {
 	token, word := Safe, Safe
 	token.Keep = false
@@ -140,7 +140,7 @@ func way(t *testing.T, m *Model, s State, as ...Action) State {
 	return s
 }
 
-// rounds are so many rounds of time.
+// rounds returns n rounds of time.
 func rounds(n int) (as []Action) {
 	for range n {
 		as = append(as, Action{what: passes})
@@ -148,9 +148,9 @@ func rounds(n int) (as []Action) {
 	return as
 }
 
-// What the rule is for: history 27 of docs/lease.md.
+// This is the purpose of the rule: history 27 of docs/lease.md.
 func TestWhoLives(t *testing.T) {
-	pieces := Action{what: cut, arg: 2} // 1 sees everybody, 2 sees 1
+	pieces := Action{what: cut, arg: 2} // 1 sees all others, and 2 sees only 1
 	for _, c := range []struct {
 		name  string
 		rules Rules

@@ -7,24 +7,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// size is the number of nodes, and most the number that makes a majority.
+// size is the number of nodes; most is the number that makes a majority.
 const (
 	size = 4
 	most = size/2 + 1
 	all  = Set(1<<size - 1)
 
-	maxLog = 4 // instances
+	maxLog = 4 // instances of the log
 )
 
 // Set is a set of nodes.
 type Set = search.Set
 
-// Statement is what a node says of itself.
+// Statement is a node's report about itself.
 type Statement struct {
 	boot, token uint8
 	seen, view  Set
 	armed       bool
-	wrote       uint8 // age of the write that it tells of under a grant (L7)
+	wrote       uint8 // age of the write that it reports under a grant (L7)
 }
 
 // heard is the latest statement of a peer, and its age.
@@ -33,17 +33,17 @@ type heard struct {
 	age uint8
 }
 
-// record is what a slot shows.
+// record is the content of a slot.
 type record struct{ boot, token uint8 }
 
-// Why a node feeds.
+// why is the reason for which a node feeds.
 type why uint8
 
 const (
 	starves  why = iota
-	majority     // it counts one
+	majority     // it counts a majority
 	granted      // the latest grant names it
-	beside       // the same, beside a partner that counts a majority (L14)
+	beside       // the latest grant names it, and its partner counts a majority (L14)
 	holds        // a tie is undecided
 )
 
@@ -51,7 +51,7 @@ func (w why) String() string {
 	return [...]string{"starves", "majority", "granted", "beside", "holds"}[w]
 }
 
-// Node is one node. What is in memory ends with a reset.
+// Node is one node. Its memory is lost at a reset.
 type Node struct {
 	up, armed bool
 	boot      uint8
@@ -64,20 +64,21 @@ type Node struct {
 	anchor    uint8 // age of its last write that landed before a read
 	ears      [size]heard
 	unseen    [size]uint8 // rounds since it saw the peer
-	met       [size]uint8 // boot of the peer when it did, if that was armed; 0: nothing is claimed
-	by        uint8       // rounds for which it has lived by the latest grant
+	// Boot of the peer when it was last seen, if the peer was armed; 0: nothing is claimed.
+	met [size]uint8
+	by  uint8 // rounds for which it has lived by the latest grant
 
-	path  bool // to the LUN
+	path  bool // it can reach the LUN
 	slot  record
 	still uint8 // rounds since the slot was written
-	late  bool  // a write hangs, which may land at any later time,
+	late  bool  // a write hangs, which may land at any later time
 	hung  record
 
-	silent bool // its token has moved on since no write has landed for G
-	gave   bool // it renounced, and feeds on beside its partner (Rules.Keep left out)
+	silent bool // its token has moved on because no write has landed for G
+	gave   bool // it has renounced, and still feeds beside its partner (without Rules.Keep)
 }
 
-// Value is a grant. It names the tokens of a half.
+// Value is a grant. It contains the tokens of a half.
 type Value struct {
 	holders Set
 	names   [size]record
@@ -89,17 +90,17 @@ type State struct {
 	links  [size]Set // from each node
 	latest uint8
 	log    [maxLog + 1]Value
-	next   Value // under way for the next instance; no holders: none
-	deaf   Set   // get no answers in the next round
+	next   Value // the grant under way for the next instance; without holders there is none
+	deaf   Set   // nodes that get no answers in the next round
 	both   [size * (size - 1) / 2]uint8
 	left   Budget
 
-	mail     heard // an answer that is late,
+	mail     heard // a late answer
 	from, to uint8
 	posted   bool
 }
 
-// Budget says how often something may still happen.
+// Budget contains how often each action may still happen.
 type Budget struct{ Cuts, Paths, Hangs, Late, Starts uint8 }
 
 // pair numbers the pairs of nodes.
@@ -119,7 +120,7 @@ func (s *State) statement(x int) Statement {
 	return st
 }
 
-// counts is the view: peers that answered, and say that they see this node.
+// counts returns the view: the peers that answered and said that they see this node.
 func (s *State) counts(x int) Set {
 	v := search.Of(x)
 	for y := range size {

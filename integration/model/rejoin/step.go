@@ -1,7 +1,7 @@
 package rejoin
 
-// round lets one round of time pass, in which the nodes act in the order given: each asks all its peers, looks at what it
-// has, writes and reads the LUN, and decides.
+// round lets one round of time pass, in which the nodes act in the given order. Each asks all its peers, evaluates what
+// it has, writes and reads the LUN, and decides.
 func (m *Model) round(s *State, order []int) {
 	m.age(s)
 	for _, x := range order {
@@ -24,10 +24,10 @@ func (m *Model) round(s *State, order []int) {
 
 func older(a *uint8) { *a = min(*a+1, never) }
 
-// age makes everything a round older, and resets whom nobody has fed.
+// age makes everything one round older, and resets each node that was not fed in time.
 func (m *Model) age(s *State) {
 	if older(&s.mail.age); s.mail.age >= maxAge {
-		s.posted, s.mail, s.from, s.to = false, heard{}, 0, 0 // it is worth nothing any more
+		s.posted, s.mail, s.from, s.to = false, heard{}, 0, 0 // it is no longer worth anything
 	}
 	for x := range size {
 		n := &s.nodes[x]
@@ -56,7 +56,7 @@ func (m *Model) age(s *State) {
 	}
 }
 
-// reset ends all that the node has in memory.
+// reset clears the node's memory.
 func (s *State) reset(x int) {
 	n := &s.nodes[x]
 	s.nodes[x] = Node{boot: n.boot, path: n.path, slot: n.slot, still: n.still, late: n.late, hung: n.hung}
@@ -65,7 +65,7 @@ func (s *State) reset(x int) {
 	}
 }
 
-// start boots a node, or starts its agent again.
+// start boots a node or restarts its agent.
 func (s *State) start(x int) {
 	n := &s.nodes[x]
 	token, armed, unfed := n.token, n.armed, n.unfed
@@ -119,7 +119,7 @@ func (m *Model) act(s *State, x int) {
 	}
 }
 
-// hear takes what y has said.
+// hear records what y has reported.
 func (s *State) hear(x, y int, h heard) {
 	n := &s.nodes[x]
 	if n.ears[y].age < h.age {
@@ -164,14 +164,14 @@ func (m *Model) tie(s *State, x int) {
 	}
 }
 
-// write shows the present token at once.
+// write makes the present token visible at once.
 func (s *State) write(x int) {
 	if n := &s.nodes[x]; n.path && !n.late {
 		n.slot = record{n.boot, n.token}
 	}
 }
 
-// under says whether x feeds under the latest grant (L6, L14).
+// under returns why x feeds under the latest grant (L6, L14), if it does.
 func (m *Model) under(s *State, x int) why {
 	n := &s.nodes[x]
 	g := &s.log[n.known]
@@ -204,12 +204,12 @@ func (m *Model) under(s *State, x int) why {
 	return w
 }
 
-// vouches reports whether a partner says that it counts a majority with x in it.
+// vouches reports whether a partner says that it counts a majority that contains x.
 func (m *Model) vouches(h *heard, named *record, x int) bool {
 	return (h.age < lifetime || !m.Fresh) && (h.boot == named.boot || !m.Boot) && (h.view.Has(x) || !m.Mutual) && (h.view.Len() >= most || !m.Most)
 }
 
-// broken reports that x is named by a grant that another holder has given up (L10).
+// broken reports whether a grant names x and another holder has given it up (L10).
 func (s *State) broken(x int) bool {
 	n := &s.nodes[x]
 	g := &s.log[n.known]
@@ -225,7 +225,7 @@ func (s *State) broken(x int) bool {
 	return false
 }
 
-// lost reports that x has read a grant to others who are not done.
+// lost reports whether x has read a grant to others that are not done.
 func (s *State) lost(x int) bool {
 	n := &s.nodes[x]
 	return s.latest > 0 && n.anchor == 0 && !s.done() && s.log[s.latest].names[x] != record{n.boot, n.token}
@@ -235,7 +235,8 @@ func left(shown, named record) bool {
 	return shown.boot != named.boot || shown.token > named.token
 }
 
-// done reports that all holders of the latest grant are gone, renounced or expired, by their slots (L5).
+// done reports whether all holders of the latest grant are gone, or have renounced, or their grant has expired,
+// according to their slots (L5).
 func (s *State) done() bool {
 	for y := range size {
 		if n, g := &s.nodes[y], &s.log[s.latest]; g.holders.Has(y) && !left(n.slot, g.names[y]) && n.still < expiry {
@@ -245,7 +246,7 @@ func (s *State) done() bool {
 	return true
 }
 
-// propose is the read of phase 1 of x, by which it puts a grant to its half forward.
+// propose is the read of phase 1 of x. If it succeeds, a grant to its half is under way.
 func (s *State) propose(x int) bool {
 	n := &s.nodes[x]
 	if !n.up || !n.path || n.late || n.anchor != 0 || n.view.Len() != size/2 || s.next.holders != 0 || s.latest == maxLog || !s.done() {
@@ -260,7 +261,7 @@ func (s *State) propose(x int) bool {
 		if y != x {
 			token = record{n.ears[y].boot, n.ears[y].token}
 		}
-		// The slot shows that token, by a write of before, and with it the view of that token.
+		// The slot must contain that token from an earlier write, and with it the view of that token.
 		if p := &s.nodes[y]; p.slot != token || p.still > 1 || n.ears[y].view != n.view && y != x {
 			return false
 		}
@@ -270,7 +271,7 @@ func (s *State) propose(x int) bool {
 	return true
 }
 
-// decide makes what is under way the latest decision.
+// decide makes the grant under way the latest decision.
 func (s *State) decide() bool {
 	if s.next.holders == 0 {
 		return false

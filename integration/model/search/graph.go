@@ -8,13 +8,13 @@ import (
 // MaxNodes is the size of the largest group.
 const MaxNodes = 5
 
-// Graph is a shape of the network: the peers whose answers reach each node.
+// Graph is a graph of the network: it contains, for each node, the peers whose answers reach the node.
 type Graph struct {
 	Name    string
 	Answers [MaxNodes]Set
 }
 
-// graph makes one of a text: "123 45" are two cliques, "1-2" is a link, and "1>2" lets 2 answer 1 and not the other way about.
+// graph parses a text: "123 45" is two cliques, "1-2" is a link, and "1>2" lets 2 answer 1 but not the other way round.
 func graph(text string) Graph {
 	g := Graph{Name: text}
 	for x := range MaxNodes {
@@ -42,7 +42,7 @@ func graph(text string) Graph {
 	return g
 }
 
-// Graphs makes a list of them.
+// Graphs parses a list of texts.
 func Graphs(texts ...string) (list []Graph) {
 	for _, t := range texts {
 		list = append(list, graph(t))
@@ -50,7 +50,7 @@ func Graphs(texts ...string) (list []Graph) {
 	return list
 }
 
-// Every is all networks of n nodes in which links work both ways.
+// Every returns all networks of n nodes in which links work in both directions.
 func Every(n int) []Graph {
 	var links []string
 	for y := range n {
@@ -61,10 +61,10 @@ func Every(n int) []Graph {
 	return subsets(links)
 }
 
-// OneWay is all networks of three nodes.
+// OneWay returns all networks of three nodes whose links may work in one direction.
 func OneWay() []Graph { return subsets([]string{"1>2", "2>1", "1>3", "3>1", "2>3", "3>2"}) }
 
-// subsets is all networks that have some of the links.
+// subsets returns all networks that have some of the links.
 func subsets(links []string) (list []Graph) {
 	for set := range 1 << len(links) {
 		var with []string

@@ -1,8 +1,8 @@
-// Package search visits the states of a model: all that can be reached, or those of a random walk. The models beside it are
-// rules, and what must not be; each searches by this package.
+// Package search visits the states of a model: all states that can be reached, or those of a random walk. The models
+// beside it consist of rules and of conditions that must hold; each uses this package to search.
 //
-// It is a module of its own, since nothing of it runs in a program and nothing of a program runs in it: its tests are run by
-// make model KIND=short, and by CI when a file of it has changed.
+// It is a separate module, because no program uses it and it uses no program. Its tests are run by make model
+// KIND=short, and by CI when one of its files has changed.
 package search
 
 import (
@@ -15,19 +15,20 @@ import (
 	"strings"
 )
 
-// Model is what can be searched: S is a state, A is what happens.
+// Model describes what can be searched: S is a state, and A is an action.
 type Model[S comparable, A any] struct {
-	// Next calls yield for each state that can follow, with what leads there, and with what that did wrong, if anything.
+	// Next calls yield for each state that can follow, with the action that leads there, and with what that action did
+	// wrong, if anything.
 	Next func(s *S, yield func(a A, t S, wrong string))
-	// Wrong says what must not be in a state, or "".
+	// Wrong returns what is wrong in a state, or "".
 	Wrong func(s *S) string
-	// Note is told of each state that is met for the first time; nil: nobody counts.
+	// Note is called for each state that is reached for the first time; it may be nil.
 	Note func(before, s *S)
-	// Level is told after each level, with how many states are in the next one; nil: nobody waits.
+	// Level is called after each level with the number of states in the next one; it may be nil.
 	Level func(states, depth, next int)
 }
 
-// Next makes a Model's of what may happen and of what knows whether it can.
+// Next builds a Model's Next from may, which lists what may happen, and apply, which decides whether it can.
 func Next[S comparable, A any](may func(*S, func(A)), apply func(*S, A) (S, bool)) func(*S, func(A, S, string)) {
 	return func(s *S, yield func(A, S, string)) {
 		may(s, func(a A) {
@@ -38,7 +39,7 @@ func Next[S comparable, A any](may func(*S, func(A)), apply func(*S, A) (S, bool
 	}
 }
 
-// Found is what a search or a walk found.
+// Found is the result of a search or a walk.
 type Found[S, A any] struct {
 	Wrong  string
 	Way    []A // from the root
@@ -48,8 +49,8 @@ type Found[S, A any] struct {
 	Cut    bool // the limit of states was reached
 }
 
-// All visits all states that can be reached from root, the nearest first and in the same order each time, until one is wrong or
-// there are more than limit. A way that it finds is a shortest one.
+// All visits all states that can be reached from root, the nearest first and in the same order each time, until one is
+// wrong or more than limit were visited. The history that it returns is a shortest one.
 func All[S comparable, A any](m Model[S, A], root S, limit int) (f Found[S, A]) {
 	type step struct {
 		from int32
@@ -107,7 +108,8 @@ func All[S comparable, A any](m Model[S, A], root S, limit int) (f Found[S, A]) 
 	return f
 }
 
-// Walk takes up to length steps from root: of what pick says may happen, in a random order, the first that can.
+// Walk takes up to length steps from root. Each step is the first possible action in a random order of those that pick
+// returns.
 func Walk[S comparable, A any](m Model[S, A], root S, length int, rng *rand.Rand, pick func(*S) []A, apply func(*S, A) (S, bool)) (f Found[S, A]) {
 	s := root
 	for range length {
@@ -136,7 +138,7 @@ func Walk[S comparable, A any](m Model[S, A], root S, length int, rng *rand.Rand
 // Set is a set of nodes, bit i for node i.
 type Set uint8
 
-// Of is a set of those.
+// Of returns the set of these nodes.
 func Of(nodes ...int) (s Set) {
 	for _, i := range nodes {
 		s |= 1 << i
@@ -144,13 +146,13 @@ func Of(nodes ...int) (s Set) {
 	return s
 }
 
-// Has reports whether a node is in it.
+// Has reports whether the set contains a node.
 func (s Set) Has(i int) bool { return s>>i&1 == 1 }
 
-// Len is how many are.
+// Len returns the size of the set.
 func (s Set) Len() int { return bits.OnesCount8(uint8(s)) }
 
-// String counts the nodes from 1, as people do.
+// String lists the nodes, counted from 1.
 func (s Set) String() string {
 	var b strings.Builder
 	for i := range 8 {
@@ -161,7 +163,7 @@ func (s Set) String() string {
 	return "{" + b.String() + "}"
 }
 
-// Env is a number of the environment, to repeat a seed or to go on for longer.
+// Env returns a number from the environment, for example to repeat a seed or to search for longer.
 func Env(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n

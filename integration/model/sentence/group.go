@@ -6,22 +6,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// GroupRules are the words of P1, P2, P5 and P7 that a search may leave out. The zero value has all of them.
+// GroupRules names the parts of P1, P2, P5 and P7 that a search can leave out. The zero value leaves out none.
 type GroupRules struct {
-	Silence   bool // P1: to starve is enough
-	Moving    bool // P1: a majority of slots moves and none shows me, whatever else they show
-	OneSlot   bool // P1: one slot shows a majority without me
+	Silence   bool // P1: starving is a sufficient reason
+	Moving    bool // P1: a majority of slots changes and none says that it sees this node, whatever else they say
+	OneSlot   bool // P1: one slot that shows a majority without this node is enough
 	OneRead   bool // P1: one read is enough
-	EverTwice bool // P1: the records have changed twice, at some time since the last majority
-	Unsteady  bool // P1: contact does not matter, before it condemns itself and in that moment (P7)
-	GrantWord bool // P1: E2 is the grant alone
-	Undecided bool // P1: a tie that nobody has decided is enough
-	States    bool // P2: the condemned goes on stating whom it sees
+	EverTwice bool // P1: the records have changed twice at any time since the last majority
+	Unsteady  bool // P1, P7: contact does not matter, before it condemns itself or at that moment
+	GrantWord bool // P1: E2 is only the grant
+	Undecided bool // P1: a tie that is undecided is enough
+	States    bool // P2: a condemned node continues to state which nodes it sees
 	Counted   bool // P5: a node that knows the sentence counts the boot
 	Evidence  bool // P5: a condemned slot is evidence
 }
 
-// GroupBudget is what may happen how often.
+// GroupBudget contains how often each action may still happen.
 type GroupBudget struct{ Cuts, Hangs, Grants, Paths uint8 }
 
 // Group is the model of a group whose nodes may condemn themselves.
@@ -29,11 +29,11 @@ type Group struct {
 	GroupRules
 	Size    int
 	Shapes  []search.Graph
-	Who     Set // whose writes may hang; 0: of all
+	Who     Set // nodes whose writes may hang; 0: all
 	Reverse bool
 }
 
-// entry is the record of a slot.
+// entry is the content of a slot.
 type entry struct {
 	seq       uint8 // modulo 8
 	view      Set
@@ -46,9 +46,9 @@ type member struct {
 	node
 	lost   uint8 // ticks since its last majority, up to maxAge+after
 	table  [most]entry
-	first  [most]uint8 // sequences at the first of the reads in a row,
-	second [most]uint8 // and at the second
-	moved  [most]uint8 // how often the record changed since the last majority, up to 2
+	first  [most]uint8 // by slot: the sequence at the first of the consecutive reads
+	second [most]uint8 // and at the second one
+	moved  [most]uint8 // by slot: how often the record has changed since the last majority, up to 2
 	had    bool
 	valid  bool // the grant names its present token
 	hang   bool // its next write hangs
@@ -65,12 +65,12 @@ type GroupState struct {
 	GroupBudget
 }
 
-// Root is a group that is whole and has long been so.
+// Root is a group that has long been whole.
 func (m *Group) Root(b GroupBudget) GroupState {
 	return settled(m, GroupState{GroupBudget: b, links: m.Shapes[0].Answers})
 }
 
-// next is all that can happen but a tick.
+// next yields everything that can happen except a tick.
 func (m *Group) next(s *GroupState, yield func(string, GroupState)) {
 	for g := range m.Shapes {
 		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Answers {
@@ -97,7 +97,7 @@ func (m *Group) next(s *GroupState, yield func(string, GroupState)) {
 	}
 }
 
-// grants decides for the half of a node, if the holders before are done.
+// grants decides for the half of a node if the previous holders are done.
 func (m *Group) grants(t *GroupState, x int) bool {
 	half := t.nodes[x].view
 	if 2*half.Len() != m.Size || t.nodes[x].condemned {
@@ -147,7 +147,8 @@ func (m *Group) act(t *GroupState, x int) (wrong string) {
 	return wrong
 }
 
-// ask takes the answers of those whom the network reaches, and reports whether somebody was heard whom it does not count.
+// ask takes the answers of the nodes that the network reaches, and reports whether it heard a node that it does not
+// count.
 func (m *Group) ask(t *GroupState, x int) (outside bool) {
 	n := &t.nodes[x]
 	before := n.view
@@ -159,10 +160,11 @@ func (m *Group) ask(t *GroupState, x int) (outside bool) {
 	if n.view != before {
 		n.valid = false
 	}
-	return n.view != before&^n.knows || heard&^n.view&^n.knows != 0 // who condemned itself is no contact that comes or goes
+	// A node that has condemned itself is not a contact that comes or goes.
+	return n.view != before&^n.knows || heard&^n.view&^n.knows != 0
 }
 
-// read looks at all slots, and counts the reads in a row in which E holds.
+// read reads all slots, and counts the consecutive reads in which E holds.
 func (m *Group) read(t *GroupState, x int) {
 	n := &t.nodes[x]
 	for y := range m.Size {
@@ -209,7 +211,7 @@ func (m *Group) changed(n *member, by Set, since *[most]uint8) bool {
 	return true
 }
 
-// evidence is the set that shows that it lives without this node; 0: there is none.
+// evidence returns the set that shows that it lives without this node; 0: there is none.
 func (m *Group) evidence(t *GroupState, x int) Set {
 	n := &t.nodes[x]
 	ok := Set(0)
@@ -251,7 +253,7 @@ func (m *Group) evidence(t *GroupState, x int) Set {
 	return t.grant
 }
 
-// convinced is P1.
+// convinced checks P1.
 func (m *Group) convinced(t *GroupState, x int) bool {
 	n := &t.nodes[x]
 	if n.lost < maxAge+after {
@@ -280,7 +282,7 @@ func (m *Group) convinced(t *GroupState, x int) bool {
 	}
 }
 
-// leaves reports whether a majority, or the granted half, lives without the condemned, or did a moment ago.
+// leaves reports whether a majority, or the granted half, lives without the condemned nodes, or did a moment ago.
 func (m *Group) leaves(t *GroupState) bool {
 	in := living(m.Size, t.node)
 	return 2*in.Len() > m.Size || t.grant != 0 && in&t.grant == t.grant
@@ -290,7 +292,7 @@ func (m *Group) write(t *GroupState, x int, lives bool) {
 	n := &t.nodes[x]
 	e := entry{seq: (t.slots[x].seq + 1) % 8, view: n.view, lives: lives, condemned: n.condemned}
 	switch {
-	case n.hung: // one I/O at a time
+	case n.hung: // only one I/O at a time
 	case n.hang:
 		n.hang, n.hung, n.late = false, true, e
 	default:
@@ -298,7 +300,7 @@ func (m *Group) write(t *GroupState, x int, lives bool) {
 	}
 }
 
-// String shows a state.
+// String describes a state.
 func (t *GroupState) String() string {
 	out := fmt.Sprintf("grant %b\n", t.grant)
 	for x := range t.nodes {

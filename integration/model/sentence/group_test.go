@@ -14,7 +14,7 @@ func way(steps []string) string { return "\n  " + strings.Join(steps, "\n  ") }
 
 type groupSearch struct {
 	name   string
-	long   bool // make model KIND=sentence
+	long   bool // only with make model KIND=sentence
 	size   int
 	shapes []search.Graph
 	left   GroupBudget
@@ -53,7 +53,8 @@ var groupSearches = []groupSearch{
 	{"P5: not counted alone", true, 3, three, GroupBudget{Cuts: 3}, 0, GroupRules{States: true, Evidence: true}, false},
 }
 
-// Without a word of P1 a group can be lost, as the search says by the shortest history; with all of them, it is not.
+// Without one part of P1 a group can be lost, and the search returns the shortest history. With all parts, no group is
+// lost.
 func TestGroup(t *testing.T) {
 	for _, c := range groupSearches {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestGroup(t *testing.T) {
 					t.Logf("%s:%s\n%s", f.Wrong, way(f.Way), &f.State)
 				}
 				if c.found && f.Wrong != "" {
-					return // in one order of the nodes will do
+					return // one order of the nodes is enough
 				}
 				if f.Cut && !c.long || !c.found && f.Wrong != "" {
 					t.Errorf("found %q, want something: %t, cut %t", f.Wrong, c.found, f.Cut)

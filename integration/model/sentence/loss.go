@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	grace = 4 // LUNGrace, in ticks: the slowest notices its loss, and its statement is known
-	slow  = 3 // so long a node takes at most to notice that it has lost the LUN
+	grace = 4 // LUNGrace, in ticks: until then the slowest node has noticed its loss, and the others have its statement
+	slow  = 3 // the longest time until a node notices that it has lost the LUN
 )
 
-// LossRules are the words of E3 that a search may leave out. The zero value has all of them.
+// LossRules names the parts of E3 that a search can leave out. The zero value leaves out none.
 type LossRules struct {
-	OwnLoss bool // to have lost the LUN is enough, no matter who else has it
-	Hub     bool // peers in contact that have the LUN are enough, whether they count each other or not
-	NoGrace bool // nobody waits for those who have not noticed the same outage yet
-	OneWord bool // one look is enough
-	Counted bool // P2, P5: the condemned states whom it sees, and is counted
+	OwnLoss bool // losing the LUN is a sufficient reason, whichever other nodes have it
+	Hub     bool // peers in contact that have the LUN are enough, even if they do not count each other
+	NoGrace bool // a node does not wait for those that have not yet noticed the same outage
+	OneWord bool // one check is enough
+	Counted bool // P2, P5: a condemned node states which nodes it sees, and is counted
 }
 
-// LossBudget is what may happen how often.
+// LossBudget contains how often each action may still happen.
 type LossBudget struct{ Cuts, Paths, Outages uint8 }
 
-// Loss is the model of a group in which a node needs network and LUN (lun.mode: and), and condemns itself when it alone has
-// lost the LUN and is in contact with a majority that has it.
+// Loss is the model of a group in which a node needs network and LUN (lun.mode: and). A node condemns itself when it
+// alone has lost the LUN and is in contact with a majority that has the LUN.
 type Loss struct {
 	LossRules
 	Size   int
@@ -35,28 +35,28 @@ type Loss struct {
 type holder struct {
 	node
 	has, lives bool
-	counts     [most]Set // what each peer stated last: whom it counts
+	counts     [most]Set // by peer: the nodes that it counts, according to its last statement
 	say, feed  Set       // peers that state that they have the LUN, and that they live
-	blind      uint8     // ticks since it cannot use the LUN
-	own        bool      // that is, or was, its own path's fault
-	missing    uint8     // ticks in which a quorum in contact had the LUN and it had not
+	blind      uint8     // ticks for which it has been unable to use the LUN
+	own        bool      // the cause is, or was, its own path
+	missing    uint8     // ticks in which a quorum in contact had the LUN and this node did not
 }
 
 // LossState is one state of Loss.
 type LossState struct {
 	links [most]Set
-	lost  Set // whose path to the LUN is lost
+	lost  Set // nodes whose paths to the LUN are lost
 	gone  bool
 	nodes [most]holder
 	LossBudget
 }
 
-// Root is a group that is whole and has long been so.
+// Root is a group that has long been whole.
 func (m *Loss) Root(b LossBudget) LossState {
 	return settled(m, LossState{LossBudget: b, links: m.Shapes[0].Answers})
 }
 
-// next is all that can happen but a tick.
+// next yields everything that can happen except a tick.
 func (m *Loss) next(s *LossState, yield func(string, LossState)) {
 	for g := range m.Shapes {
 		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Answers {
@@ -92,7 +92,7 @@ func (m *Loss) act(t *LossState, x int) (wrong string) {
 		n.blind = 0
 	}
 	n.own = n.blind > 0 && (n.own || t.lost.Has(x))
-	n.has = n.blind <= uint8(x%slow)+1 // some notice later than others
+	n.has = n.blind <= uint8(x%slow)+1 // some nodes notice later than others
 	peers := n.view & n.say &^ (1 << x)
 	if n.missing = min(grace, n.missing+1); n.has || 2*peers.Len() <= m.Size && !m.OwnLoss {
 		n.missing = 0
@@ -122,7 +122,7 @@ func (m *Loss) act(t *LossState, x int) (wrong string) {
 	return wrong
 }
 
-// hear takes what those say whom the network reaches, and reports whether its own side is another one.
+// hear takes the reports of the nodes that the network reaches, and reports whether the node's own side has changed.
 func (m *Loss) hear(t *LossState, x int) (changed bool) {
 	n := &t.nodes[x]
 	before := n.view
@@ -148,7 +148,7 @@ func (m *Loss) hear(t *LossState, x int) (changed bool) {
 	return n.view != before&^n.knows
 }
 
-// shown reports whether a majority in contact says that it lives and has the LUN, each of it counting all of it.
+// shown reports whether a majority in contact says that it lives and has the LUN, and all its nodes count each other.
 func (m *Loss) shown(n *holder, x int) bool {
 	if m.OwnLoss || m.Hub {
 		return true
@@ -170,7 +170,7 @@ func (m *Loss) shown(n *holder, x int) bool {
 	return false
 }
 
-// String shows a state.
+// String describes a state.
 func (t *LossState) String() string {
 	out := fmt.Sprintf("lost %05b, LUN gone %t\n", t.lost, t.gone)
 	for x := range t.nodes {

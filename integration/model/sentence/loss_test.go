@@ -8,7 +8,7 @@ import (
 
 var lossSearches = []struct {
 	name   string
-	long   bool // make model KIND=sentence
+	long   bool // only with make model KIND=sentence
 	size   int
 	shapes []search.Graph
 	left   LossBudget
@@ -30,7 +30,7 @@ var lossSearches = []struct {
 	{"E3, P5: it is counted", true, 5, five, LossBudget{Cuts: 2, Paths: 2}, LossRules{Counted: true}, false},
 }
 
-// Without a word of E3 a group can be lost by a LUN that fails; with all of them, it is not.
+// Without one part of E3 a LUN that fails can cost a group its life. With all parts it cannot.
 func TestLoss(t *testing.T) {
 	for _, c := range lossSearches {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// Somebody condemns itself in these searches, or they would say nothing.
+// In these searches a node does condemn itself. Otherwise they would prove nothing.
 func TestLossIsReached(t *testing.T) {
 	m := &Loss{Size: 3, Shapes: three}
 	s := m.Root(LossBudget{})

@@ -5,26 +5,26 @@ import "github.com/fencing-agent/fencing-agent/integration/model/search"
 const (
 	most   = search.MaxNodes
 	maxAge = 1 // D_max, in ticks
-	after  = 3 // the patience of P1
-	recent = 2 // so long after it ceased to live a majority still counts as one that lives
+	after  = 3 // the waiting time of P1
+	recent = 2 // a majority still counts as living for this long after it ceased to live
 )
 
 // Set is a set of nodes.
 type Set = search.Set
 
-// node is what both models have of one node: whom it hears and counts, and how long it has lived.
+// node is the part of a node that both models have: which nodes it hears and counts, and how long it has lived.
 type node struct {
-	view, seen Set // as it stated last
+	view, seen Set // from its last statement
 	age        [most]uint8
-	hears      [most]Set // what each peer stated as its seen, last
-	knows      Set       // whose sentence it knows
-	lived      uint8     // ticks since it lived, up to recent+1
-	steady     uint8     // ticks since its view changed, or somebody outside of it was heard, up to after
-	rows       uint8     // looks in a row in which the others show that they live without it
+	hears      [most]Set // by peer: the nodes that it sees, according to its last statement
+	knows      Set       // nodes whose sentences it knows
+	lived      uint8     // ticks since it last lived, up to recent+1
+	steady     uint8     // ticks since its view changed or it heard a node outside of the view, up to after
+	rows       uint8     // consecutive checks in which the others show that they live without it
 	condemned  bool
 }
 
-// hear takes the answers of those whom the network reaches, and says who they are.
+// hear takes the answers of the nodes that the network reaches, and returns these nodes.
 func (n *node) hear(x, size int, links Set, peer func(int) *node) (heard Set) {
 	for y := range size {
 		if y == x {
@@ -43,7 +43,7 @@ func (n *node) hear(x, size int, links Set, peer func(int) *node) (heard Set) {
 	return heard
 }
 
-// reach is whom a node sees, and whom it counts.
+// reach returns the nodes that a node sees, and those that it counts.
 func (n *node) reach(x, size int, counted bool) (seen, view Set) {
 	seen, view = 1<<x, 1<<x
 	for y := range size {
@@ -58,7 +58,7 @@ func (n *node) reach(x, size int, counted bool) (seen, view Set) {
 	return seen, view
 }
 
-// pass notes a tick in which it lived, or did not, and heard somebody whom it does not count, or did not.
+// pass records a tick: whether the node lived, and whether it heard a node that it does not count.
 func (n *node) pass(lives, outside bool) {
 	if n.lived = min(recent+1, n.lived+1); lives {
 		n.lived = 0
@@ -68,7 +68,7 @@ func (n *node) pass(lives, outside bool) {
 	}
 }
 
-// living are the nodes that are not condemned and live, or did a moment ago.
+// living returns the nodes that are not condemned and live, or did a moment ago.
 func living(size int, peer func(int) *node) (in Set) {
 	for y := range size {
 		if n := peer(y); !n.condemned && n.lived <= recent {
@@ -78,7 +78,7 @@ func living(size int, peer func(int) *node) (in Set) {
 	return in
 }
 
-// each lets all nodes act, one after the other, and says what the last of them did wrong.
+// each lets all nodes act, one after the other, and returns what the last of them did wrong.
 func each(size int, reverse bool, act func(x int) string) (wrong string) {
 	for x := range size {
 		if reverse {
@@ -91,14 +91,14 @@ func each(size int, reverse bool, act func(x int) string) (wrong string) {
 	return wrong
 }
 
-// Model is what can be searched. What can be wrong is what a node does, not a state.
+// Model is a model that can be searched. A node's action can be wrong, but not a state.
 type Model[S comparable] interface {
 	tick(*S) (wrong string)
-	// next calls yield for all that can happen but a tick.
+	// next yields everything that can happen except a tick.
 	next(s *S, yield func(action string, t S))
 }
 
-// Search visits all states that can be reached from root, until one is wrong or there are more than limit.
+// Search visits all states that can be reached from root, until one is wrong or more than limit were visited.
 func Search[S comparable](m Model[S], root S, limit int) search.Found[S, string] {
 	return search.All(search.Model[S, string]{
 		Next: func(s *S, yield func(string, S, string)) {
@@ -111,7 +111,7 @@ func Search[S comparable](m Model[S], root S, limit int) search.Found[S, string]
 	}, root, limit)
 }
 
-// settled is a group that is whole and has long been so.
+// settled returns a group that has long been whole.
 func settled[S comparable](m Model[S], s S) S {
 	for range 8 {
 		m.tick(&s)

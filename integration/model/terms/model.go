@@ -2,27 +2,27 @@ package terms
 
 import "fmt"
 
-// MaxNodes bounds a group: a state is a comparable value.
+// MaxNodes limits a group, because a state is a comparable value.
 const MaxNodes = 4
 
-// Rules says which guards are in force; each can be taken out to see what it is for.
+// Rules contains the guards in force. Each can be left out to see its purpose.
 type Rules struct {
-	Majority  bool // T1: a node agrees when it has the word of a majority, itself included; without: of half
-	Unanimous bool // T2: a half needs that all its members agree; without: one and others on the same medium
-	Stranger  bool // in place of T1: a node that has heard other terms in this process stands back, nobody else
-	Forgets   bool // T3: other terms begin with nobody's word
-	First     bool // T3: they are on file before they are told or gone by
-	Slots     bool // T4: a word counts if the speaker's slot shows it on the medium of the listener
-	Storage   bool // T3: another storage device is another beginning, whatever its name
+	Majority  bool // T1: a node needs confirmations by a majority, including itself; without: by half
+	Unanimous bool // T2: all members of a half must agree; without: one, with others on its medium
+	Stranger  bool // replaces T1: only a node that has heard other terms in this process stands back
+	Forgets   bool // T3: with new terms a node begins without any confirmation
+	First     bool // T3: the terms are in the file before they are announced or used
+	Slots     bool // T4: a confirmation counts if the speaker's slot contains it on the listener's medium
+	Storage   bool // T3: another storage device means another beginning, whatever its name
 }
 
-// All are the rules as docs/lease.md has them.
+// All contains the rules of docs/lease.md.
 var All = Rules{Majority: true, Unanimous: true, Forgets: true, First: true, Slots: true, Storage: true}
 
 // World is the group and its media.
 type World struct {
 	Nodes  int
-	Clones bool // both media have one name
+	Clones bool // both media have the same name
 	Rules  Rules
 }
 
@@ -34,24 +34,25 @@ const (
 	second
 )
 
-// node is one of the group. Sets have a bit for each node.
+// node is a node of the group. Sets have a bit for each node.
 type node struct {
 	up    bool
 	uses  medium // of the running process, or the last one
-	told  bool   // it tells its terms, and uses them
-	heard uint8  // whose word it has
+	told  bool   // it announces its terms and uses them
+	heard uint8  // nodes that have confirmed its terms
 
-	file  medium // what the file says: terms,
-	words uint8  // and whose word it had
+	file  medium // the terms in the file
+	words uint8  // and the nodes that had confirmed them
 
-	strangers bool             // this process has heard other terms
-	asked     [MaxNodes]medium // an answer under way to this process: what the other one used when it answered
-	wrote     [MaxNodes]bool   // and that its slot shows the same
+	strangers bool // this process has heard other terms
+	// An answer is under way to this process: it contains what the other node used when it answered.
+	asked [MaxNodes]medium
+	wrote [MaxNodes]bool // and the other node's slot contains the same
 }
 
 type state [MaxNodes]node
 
-// name is what nodes tell each other of a medium.
+// name returns the name of a medium that nodes announce.
 func (w *World) name(m medium) medium {
 	if w.Clones && m != none {
 		return first
@@ -59,7 +60,7 @@ func (w *World) name(m medium) medium {
 	return m
 }
 
-// known is what a node can tell of a medium by itself: with storage names, all of it.
+// known returns what a node can know of a medium by itself: everything, if storage devices have names.
 func (w *World) known(m medium) medium {
 	if w.Rules.Storage {
 		return m
@@ -91,7 +92,7 @@ func count(set uint8) (n int) {
 	return n
 }
 
-// winners returns two disjoint halves, each of one mind on a medium of its own.
+// winners returns two disjoint halves, each of which agrees on a medium that the other does not use.
 func (w *World) winners(s *state) (a, b uint8, both bool) {
 	for half := uint8(1); half < w.everybody(); half++ {
 		other := w.everybody() &^ half
@@ -124,14 +125,14 @@ func (w *World) united(s *state, half uint8) (m medium, ok bool) {
 	return m, agree == count(half) || !w.Rules.Unanimous && agree > 0
 }
 
-// step is one thing that can happen.
+// step is one possible event.
 type step struct {
 	what string
-	ends bool // a process ends with it
+	ends bool // it ends a process
 	next state
 }
 
-// steps lists everything that can happen next.
+// steps lists all events that can happen next.
 func (w *World) steps(s *state) []step {
 	var out []step
 	ends := false
@@ -186,7 +187,7 @@ func (w *World) steps(s *state) []step {
 	return out
 }
 
-// start is a new process of a node, after whatever ended the one before.
+// start starts a new process of a node, whatever ended the previous one.
 func (w *World) start(n *node, m medium) {
 	fresh := node{up: true, uses: m, file: n.file, words: n.words}
 	same := w.known(n.file) == w.known(m)
@@ -194,7 +195,7 @@ func (w *World) start(n *node, m medium) {
 	case same:
 		fresh.told, fresh.heard = true, n.words
 	case !w.Rules.First:
-		fresh.told = true // and the file follows
+		fresh.told = true // the file is written after that
 	}
 	if !w.Rules.Forgets {
 		fresh.heard = n.words
@@ -202,7 +203,7 @@ func (w *World) start(n *node, m medium) {
 	*n = fresh
 }
 
-// settle is the end of the write that makes the present terms those of the file.
+// settle completes the write that puts the present terms into the file.
 func (w *World) settle(n *node) {
 	n.file, n.told = n.uses, true
 	if w.Rules.Forgets {
@@ -217,7 +218,7 @@ func (w *World) hear(n *node, j int) {
 	switch {
 	case w.name(m) != w.name(n.uses):
 		n.strangers = true
-	case !n.told: // it has no terms yet that a word could be for
+	case !n.told: // it has no terms yet that could be confirmed
 	case w.Rules.Slots && !wrote:
 	default:
 		n.heard |= 1 << j

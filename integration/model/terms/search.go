@@ -8,11 +8,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// Result is how a search ended.
+// Result is the result of a search.
 type Result struct {
-	States  int      // visited
-	Agreed  int      // of them, with all nodes up and of one mind: the search can get somewhere
-	History []string // that ends with two winners; nil: none was found
+	States  int      // number of states that were visited
+	Agreed  int      // those of them in which all nodes are up and agree: the search can reach agreement
+	History []string // history that ends with two winners; nil: none was found
 }
 
 // Search visits every state that can be reached.
@@ -36,7 +36,7 @@ func Search(w World) (r Result) {
 	return r
 }
 
-// wrong says which two halves win at one time, or "".
+// wrong names two halves that win at one time, or returns "".
 func (w *World) wrong(s *state) string {
 	if a, b, both := w.winners(s); both {
 		return fmt.Sprintf("halves %04b and %04b are of one mind each, on two media", a, b)
@@ -44,7 +44,7 @@ func (w *World) wrong(s *state) string {
 	return ""
 }
 
-// Walk takes random steps from the seed. Few of them end a process, or nobody would come to agree.
+// Walk takes random steps from the seed. Few of them end a process; otherwise no nodes would ever agree.
 func Walk(w World, seed uint64, steps int) Result {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s state

@@ -11,8 +11,8 @@ func without(change func(*Rules)) Rules {
 	return r
 }
 
-// A group of two is searched completely: whatever is started, killed and heard in whatever
-// order, two halves never agree on two media.
+// A group of two is searched completely. Whatever is started, killed and heard, in any order, two halves never agree on
+// two media.
 func TestSearch(t *testing.T) {
 	for _, clones := range []bool{false, true} {
 		r := Search(World{Nodes: 2, Clones: clones, Rules: All})
@@ -20,7 +20,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("clones %v: two winners:\n%s", clones, strings.Join(r.History, "\n"))
 		}
 		if r.Agreed == 0 {
-			t.Errorf("clones %v: nobody ever agrees, so the search shows nothing", clones)
+			t.Errorf("clones %v: nobody ever agrees, so the search proves nothing", clones)
 		}
 		t.Logf("clones %v: %d states, %d in which all agree", clones, r.States, r.Agreed)
 	}
@@ -40,12 +40,12 @@ func TestWalk(t *testing.T) {
 		agreed += r.Agreed
 	}
 	if agreed == 0 {
-		t.Error("nobody ever agrees, so the walks show nothing")
+		t.Error("nobody ever agrees, so the walks prove nothing")
 	}
 	t.Logf("%d walks, all agree after %d steps", walks, agreed)
 }
 
-// Each rule is there for a history that the search finds without it.
+// Each rule prevents a history that the search finds without the rule.
 func TestMissingRulesAreFound(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -67,7 +67,7 @@ func TestMissingRulesAreFound(t *testing.T) {
 	}
 }
 
-// play takes the steps by name.
+// play takes the steps with these names.
 func play(t *testing.T, w *World, s *state, steps ...string) {
 	t.Helper()
 	for _, what := range steps {
@@ -84,7 +84,7 @@ func play(t *testing.T, w *World, s *state, steps ...string) {
 	}
 }
 
-// begins are the steps in which a node begins on a medium.
+// begins returns the steps in which a node begins on a medium.
 func begins(node, medium string) []string {
 	return []string{node + " starts on medium " + medium, node + " has its terms on file"}
 }
@@ -93,7 +93,7 @@ func hears(node, other string) []string {
 	return []string{other + " answers " + node, node + " hears " + other}
 }
 
-// Two histories of four nodes, too long for the walks.
+// These histories of four nodes are too long for the walks.
 func TestHistories(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -104,7 +104,7 @@ func TestHistories(t *testing.T) {
 			begins("n1", "1"), begins("n2", "1"), begins("n3", "2"), begins("n4", "2"),
 			hears("n1", "n2"), hears("n2", "n1"), hears("n3", "n4"), hears("n4", "n3"),
 		}},
-		// n1 has the word of n2 and n4, and n3 that of n4 and n2, who changed their minds between.
+		// n1 has confirmations of n2 and n4, and n3 has those of n4 and n2, which changed their settings in between.
 		{"one that agrees does not speak for its half", func(r *Rules) { r.Unanimous = false }, [][]string{
 			begins("n3", "2"), begins("n2", "2"), begins("n4", "2"), hears("n3", "n2"), hears("n3", "n4"),
 			begins("n1", "1"), begins("n2", "1"), begins("n4", "1"), hears("n1", "n2"), hears("n1", "n4"),
@@ -128,7 +128,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// What a node remembers over a reset is what lets a half live that boots into a split.
+// Because of what its nodes remember across a reset, a half that boots into a split can live.
 func TestMemoryLetsAHalfLiveAfterAReset(t *testing.T) {
 	w, s := World{Nodes: 2, Rules: All}, state{}
 	for _, steps := range [][]string{

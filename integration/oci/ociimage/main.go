@@ -1,4 +1,4 @@
-// Ociimage makes a container image from a folder that is the root of a system.
+// Ociimage makes a container image from a folder with a root file system.
 //
 //	go run ./integration/oci/ociimage -name REGISTRY/NAME:TAG -entrypoint /usr/local/bin/PROGRAM -user 65532:65532 ROOT ARCHIVE
 package main
@@ -12,9 +12,9 @@ import (
 )
 
 func main() {
-	name := flag.String("name", "", "what the image is called, with its tag")
-	entrypoint := flag.String("entrypoint", "", "the program that it runs")
-	user := flag.String("user", "0:0", "as whom it runs, UID:GID")
+	name := flag.String("name", "", "name of the image, with its tag")
+	entrypoint := flag.String("entrypoint", "", "program that the image runs")
+	user := flag.String("user", "0:0", "user that runs it, as UID:GID")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: ociimage -name NAME -entrypoint PROGRAM [-user UID:GID] ROOT ARCHIVE")
 		flag.PrintDefaults()

@@ -1,5 +1,5 @@
-// Command condemned feeds a watchdog as the agent does, and then condemns the boot, as an agent does that has lost its
-// quorum for certain. It says on its output what the driver took, and waits for the reset.
+// Command condemned feeds a watchdog as the agent does, and then condemns the boot, like an agent that has certainly
+// lost its quorum. It prints the timeout that the driver accepted, and waits for the reset.
 package main
 
 import (
@@ -58,7 +58,7 @@ func run() error {
 	return nil
 }
 
-// tell says what the driver took, and never returns: the end of this process would feed the watchdog.
+// tell prints the timeout that the driver accepted, and never returns: the end of this process would feed the watchdog.
 func tell(s wdt.State) error {
 	c := control.Condemned{Told: s.Sentence}
 	if s.Err != nil {

@@ -7,10 +7,12 @@ const Port = "ctl"
 
 // Kinds of messages from a guest.
 const (
-	Hello = "hello" // it has booted; Text is the kernel's boot_id
+	Hello = "hello" // the guest has booted; Text is the kernel's boot_id
 	Log   = "log"   // Text is a line of the program Source
-	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop; without it ioctl: a call that feeds
-	Reply = "reply" // to the request ID
+	// Feed reports a call that the kernel's watchdog core saw. Source is start, ping or stop, or, for a driver that does
+	// not use the core, ioctl: a call that feeds.
+	Feed  = "feed"
+	Reply = "reply" // the answer to the request ID
 )
 
 // Sources of log lines.
@@ -30,9 +32,9 @@ type Message struct {
 
 // Operations that a guest carries out.
 const (
-	OpExec    = "exec"    // Args[0] is a script for sh; the text is what it wrote
-	OpGet     = "get"     // Args[0] is an http URL; the text is its body
-	OpService = "service" // Args[0] is start, stop, restart, or norestart: an agent that ends is not started again
+	OpExec    = "exec"    // Args[0] is a script for sh; the reply's Text is its output
+	OpGet     = "get"     // Args[0] is an HTTP URL; the reply's Text is its body
+	OpService = "service" // Args[0] is start, stop, restart, or norestart: an agent that ends is not restarted
 )
 
 // Request is a line to a guest.
@@ -74,26 +76,26 @@ type Target struct {
 // Boot describes what one machine does when it boots. Files are written first.
 type Boot struct {
 	Name       string            `json:"name"`
-	Modules    []Module          `json:"modules"` // in the order of loading
+	Modules    []Module          `json:"modules"` // in the order in which they are loaded
 	Disk       string            `json:"disk,omitempty"`
 	Interfaces []Interface       `json:"interfaces"`
 	Files      map[string]string `json:"files,omitempty"`
 	Initiator  *Initiator        `json:"initiator,omitempty"`
 	Target     *Target           `json:"target,omitempty"`
 	Service    []string          `json:"service,omitempty"` // the command line of the agent
-	Env        []string          `json:"env,omitempty"`     // of the agent
-	Later      bool              `json:"later,omitempty"`   // the agent starts when it is told to
-	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does once its networks are up
+	Env        []string          `json:"env,omitempty"`     // environment of the agent
+	Later      bool              `json:"later,omitempty"`   // the agent starts only on request
+	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does with its networks up
 }
 
-// Condemned is what became of the watchdog of a boot that was condemned.
+// Condemned is the state of the watchdog of a condemned boot.
 type Condemned struct {
-	Told  time.Duration // what peers are told; 0: nothing
-	Bound time.Duration // after which they say FENCED
-	Why   string        // nothing is told
+	Told  time.Duration // the time that peers are told; 0: they are told nothing
+	Bound time.Duration // the time after which peers report FENCED
+	Why   string        // why peers are told nothing
 }
 
-// CondemnedWord begins the line on the console that has a Condemned.
+// CondemnedWord is the beginning of the line on the console that contains a Condemned.
 const CondemnedWord = "condemned: "
 
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.

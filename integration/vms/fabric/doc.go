@@ -1,12 +1,12 @@
-// Package fabric is the switches between the virtual machines of the lab: one for each network, in this process, so
-// that cuts, one-way cuts and loss need no privilege and take effect between two packets.
+// Package fabric contains the switches between the virtual machines of the lab: one for each network, in this process,
+// so that cuts, one-way cuts and loss need no privilege and take effect between two packets.
 //
 // # State and invariants
 //
-// A [Port] is one card of one machine: a datagram socket that QEMU sends frames to and takes frames from. Frames are
-// forwarded by the destination address; broadcast and multicast go to all. A cut drops frames without a trace,
+// A [Port] is one card of one machine: a datagram socket to which QEMU sends frames and from which it takes them. Frames are
+// forwarded by the destination address; broadcast and multicast go to all. A cut silently drops frames,
 // including ARP, and no carrier is lost, as in a broken switch. The rules of all networks are one value that is
-// replaced as a whole: a cut of any shape happens at one moment. No packet ever reaches the machine the lab runs on.
+// replaced as a whole, so that a cut of any shape happens at one moment. No packet ever reaches the host of the lab.
 //
 // # Concurrency and blocking
 //

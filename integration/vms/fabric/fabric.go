@@ -41,7 +41,7 @@ type Fabric struct {
 type Port struct {
 	Network, Machine string
 	MAC              net.HardwareAddr
-	// Local is the path of QEMU's socket, Remote of the switch's.
+	// Local is the path of QEMU's socket, and Remote that of the switch's socket.
 	Local, Remote string
 
 	conn      *net.UnixConn
@@ -55,14 +55,14 @@ type rawConn interface {
 	Write(f func(fd uintptr) (done bool)) error
 }
 
-// New creates a fabric with its sockets in dir, whose path must be short.
+// New creates a fabric whose sockets are in dir. The path of dir must be short.
 func New(dir string) *Fabric {
 	f := &Fabric{dir: dir}
 	f.rules.Store(&Rules{})
 	return f
 }
 
-// Connect adds a card, or returns the one that was added before. The machine may come and go.
+// Connect adds a card, or returns the one that was added before. The machine need not be running.
 func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, error) {
 	if p := f.port(network, machine, mac); p != nil {
 		return p, nil
@@ -79,8 +79,8 @@ func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, 
 		conn.Close()
 		return nil, fmt.Errorf("port %s of %s: %w", network, machine, err)
 	}
-	// Frames that a stopped machine does not read count against the sender's buffer, until its queue is full. The
-	// host sets the length of that queue (net.unix.max_dgram_qlen, 10 or 512).
+	// Frames that a stopped machine does not read fill the sender's buffer, until the machine's queue is full. The host
+	// sets the length of that queue (net.unix.max_dgram_qlen, 10 or 512).
 	if err := p.conn.SetWriteBuffer(sendBuffer); err != nil {
 		return nil, fmt.Errorf("port %s of %s: %w", network, machine, errors.Join(err, p.conn.Close()))
 	}
@@ -91,7 +91,7 @@ func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, 
 	return p, nil
 }
 
-// port is the card that a machine has on a network; nil: it has none.
+// port returns the card that a machine has on a network, or nil if it has none.
 func (f *Fabric) port(network, machine string, mac net.HardwareAddr) *Port {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -149,7 +149,7 @@ func (f *Fabric) deliver(from *Port, frame []byte) {
 	}
 }
 
-// sendBuffer has room for the queues of some stopped machines.
+// sendBuffer is large enough for the queues of several stopped machines.
 const sendBuffer = 8 << 20
 
 // send never waits: the machine may be stopped, or may not exist.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// card plays QEMU's part.
+// card plays the part of QEMU.
 type card struct {
 	*Port
 	conn *net.UnixConn
@@ -69,14 +69,15 @@ func TestForwarding(t *testing.T) {
 	f.Set(Rules{Cut: map[Hop]bool{{"mgmt", "a", "b"}: true}})
 	a.send(t, b.MAC, "cut")
 	a.send(t, c.MAC, "not cut")
-	c.want(t, "not cut") // what a sent before has been judged
+	// By then what a sent before has been forwarded or dropped.
+	c.want(t, "not cut")
 	b.send(t, a.MAC, "back")
 	a.want(t, "back")
 
 	f.Set(Rules{Loss: map[string]float64{"mgmt": 1}})
 	a.send(t, b.MAC, "lost")
 	a.send(t, c.MAC, "lost")
-	other.send(t, everybody, "nobody else is on that network")
+	other.send(t, everybody, "no other machine is on that network")
 	deadline := time.After(10 * time.Second)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -92,7 +93,7 @@ func TestForwarding(t *testing.T) {
 	b.want(t, "healed")
 }
 
-// TestStoppedMachine: a machine that takes no frames must not hold up those of others.
+// TestStoppedMachine: a machine that takes no frames must not delay those of others.
 func TestStoppedMachine(t *testing.T) {
 	dir, err := os.MkdirTemp("", "fab")
 	if err != nil {
@@ -102,7 +103,7 @@ func TestStoppedMachine(t *testing.T) {
 	f := New(dir)
 	defer f.Close()
 	a, b, c := newCard(t, f, "mgmt", "a", 1), newCard(t, f, "mgmt", "b", 2), newCard(t, f, "mgmt", "c", 3)
-	for range 2000 { // more than a socket's queue has room for
+	for range 2000 { // more than fit in a socket's queue
 		a.send(t, b.MAC, "to the stopped one")
 	}
 	a.send(t, c.MAC, "to the other")

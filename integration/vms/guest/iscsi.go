@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// commandTimeout is longer than docs/operations.md asks for, as are the times of the initiator's configuration.
+// commandTimeout is longer than docs/operations.md advises, and so are the times in the initiator's configuration.
 const commandTimeout = "10"
 
 // login attaches the LUN and returns when it is there, however long the target is away.
@@ -21,7 +21,7 @@ func login(i *control.Initiator) error {
 	if err := os.WriteFile("/etc/iscsi/initiatorname.iscsi", []byte("InitiatorName="+i.Name+"\n"), 0o644); err != nil {
 		return err
 	}
-	daemon := exec.Command("iscsid") // it forks, and its child keeps what it writes to
+	daemon := exec.Command("iscsid") // it forks, and its child keeps its output open
 	daemon.Stdout, daemon.Stderr = os.Stdout, os.Stderr
 	if err := daemon.Run(); err != nil {
 		return fmt.Errorf("iscsid: %w", err)
@@ -54,7 +54,7 @@ func login(i *control.Initiator) error {
 	}
 }
 
-// offer sets up the kernel's target: one LUN, for the named initiators only.
+// offer sets up the kernel's target: one LUN, only for the named initiators.
 func offer(t *control.Target) error {
 	const root = "/sys/kernel/config"
 	if err := unix.Mount("configfs", root, "configfs", 0, ""); err != nil {

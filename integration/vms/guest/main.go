@@ -1,8 +1,8 @@
-// Command guest is the first process of a virtual machine of the lab. As process 1 it makes the file systems, loads
-// the kernel modules and then only collects orphans; its child brings the machine up as its Boot file says, runs the
-// agent as the systemd unit would (one second after it failed it is started again), and answers the harness over a
-// virtio port. Whatever goes wrong is reported on the console and to the harness; the machine then stays as it is, so
-// that the harness can examine it.
+// Command guest is the first process of a virtual machine of the lab. As process 1 it mounts the file systems, loads
+// the kernel modules and then only collects orphans. Its child brings the machine up as its Boot file says, runs the
+// agent as the systemd unit would (one second after a failure it starts it again), and answers the harness over a
+// virtio port. Errors are reported on the console and to the harness. The machine is then left in that state, so that
+// the harness can examine it.
 package main
 
 import (
@@ -61,7 +61,7 @@ func prepare() error {
 			return err
 		}
 	}
-	// iscsid takes commands from root only, and looks up who that is.
+	// iscsid takes commands only from root, and looks up the user id of root.
 	if err := os.WriteFile("/etc/passwd", []byte("root:x:0:0:root:/:/bin/sh\n"), 0o644); err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func (l *link) log(format string, args ...any) {
 	l.send(control.Message{Kind: control.Log, Source: control.SourceGuest, Text: fmt.Sprintf(format, args...)})
 }
 
-// serve brings the machine up and then answers until the port fails. It returns that error. Its
-// goroutines live as long as the machine.
+// serve brings the machine up and then answers the harness until the port fails. It returns that error. Its goroutines
+// run as long as the machine.
 func serve() error {
 	boot, err := readBoot()
 	if err != nil {
@@ -95,13 +95,13 @@ func serve() error {
 	}
 }
 
-// crashed reports whether this kernel was started by one that has panicked: it then shows the memory of that kernel.
+// crashed reports whether a kernel that has panicked started this one. /proc then contains the memory of the former.
 func crashed() bool {
 	_, err := os.Stat("/proc/vmcore")
 	return err == nil
 }
 
-// dump is what the initial file system of a crash kernel does. The harness hears of it only from the console.
+// dump does the work of a crash kernel's initial file system. The harness hears of it only from the console.
 func dump(boot *control.Boot) error {
 	for _, i := range boot.Interfaces {
 		if err := connect(i); err != nil {
@@ -205,7 +205,7 @@ func bringUp(boot *control.Boot, l *link) error {
 	return nil
 }
 
-// connect gives the name and the address to the card with this MAC.
+// connect configures the name and the address of the card with this MAC.
 func connect(i control.Interface) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -237,11 +237,11 @@ func connect(i control.Interface) error {
 	return fmt.Errorf("no card %s", i.MAC)
 }
 
-// tracing is where the kernel's trace is set up.
+// tracing is the folder in which the kernel's trace is configured.
 const tracing = "/sys/kernel/tracing/"
 
-// traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
-// the one that asked for it. Where no driver uses the core, it tells of the calls that feed.
+// traceFeeds reports to the harness each start, ping and stop that the kernel's watchdog core passes to the driver. If
+// no driver uses the core, it reports the calls that feed.
 func traceFeeds(l *link) error {
 	enable := map[string]string{}
 	for _, event := range []string{"start", "ping", "stop"} {

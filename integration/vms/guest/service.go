@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// Values of the systemd unit in deploy/systemd.
+// These values are those of the systemd unit in deploy/systemd.
 const (
 	restartPause = time.Second
 	badUsage     = 2 // RestartPreventExitStatus
@@ -59,7 +59,7 @@ func (s *service) start() {
 	}
 }
 
-// stop asks the agent to end, as "systemctl stop" does, and returns when it was asked.
+// stop asks the agent to end, as "systemctl stop" does, and does not wait for its end.
 func (s *service) stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *service) restart() error {
 	return nil
 }
 
-// run starts the agent; s.mu is held.
+// run starts the agent; the caller holds s.mu.
 func (s *service) run() {
 	cmd := exec.Command(s.boot.Service[0], s.boot.Service[1:]...)
 	cmd.Env = append(os.Environ(), s.boot.Env...)
@@ -131,7 +131,7 @@ func (s *service) ended(err error) {
 	}
 }
 
-// again reports whether an agent that ended like this has to be started again; s.mu is held.
+// again reports whether an agent that ended with err must be restarted; the caller holds s.mu.
 func (s *service) again(err error) bool {
 	var exit *exec.ExitError
 	if !s.wanted || s.norestart || err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// wire collects what a guest tells the harness.
+// wire collects what a guest reports to the harness.
 type wire struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -26,7 +26,7 @@ func (w *wire) Write(p []byte) (int, error) {
 
 func (w *wire) Read([]byte) (int, error) { select {} }
 
-// said counts the lines that begin so.
+// said counts the lines that begin with prefix.
 func (w *wire) said(prefix string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func TestServiceRestarts(t *testing.T) {
 	}
 }
 
-// TestServiceAgain: neither bad usage nor a clean end nor an operator's word is a reason to start again.
+// TestServiceAgain: the agent is not restarted after bad usage, after a clean end, or against the harness's request.
 func TestServiceAgain(t *testing.T) {
 	for _, c := range []struct {
 		script            string

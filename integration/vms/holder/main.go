@@ -1,7 +1,7 @@
-// Command holder is a program that works with a shared disk under a lease, for the comparison with sanlock: it reads a
-// block of the disk every 100 ms, past the cache, for ever. I/O that fails is tried again, as by a program that hopes
-// for its storage to come back; while I/O hangs, the kernel does not let it end. It reports reads that took long, and
-// those that end otherwise than the one before.
+// Command holder is a program that works with a shared disk under a lease, for the comparison with sanlock. It reads a
+// block of the disk every 100 ms, past the cache, forever. It repeats I/O that fails, like a program that expects its
+// storage to come back. While I/O hangs, the kernel does not let it end. It reports reads that took long, and reads
+// whose result differs from the one before.
 package main
 
 import (

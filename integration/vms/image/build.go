@@ -11,33 +11,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// Machine is one machine for the image. Its Boot names modules by name; Build puts their files and order in.
+// Machine is one machine for the image. Its Boot names modules by name; Build adds their files in the right order.
 type Machine struct {
 	Boot    control.Boot
 	Modules []control.Module
 }
 
-// commands are what busybox stands for in the image.
+// commands lists the commands that busybox provides in the image.
 var commands = []string{
 	"sh", "cat", "ls", "ps", "kill", "killall", "echo", "sleep", "dd", "date", "mount", "umount", "ip", "ping", "dmesg", "grep", "cp",
 	"mv", "rm", "mkdir", "ln", "readlink", "head", "tail", "pidof", "sync", "touch", "chmod", "awk", "sed", "test", "tr", "printf", "free", "top", "wc", "yes",
 }
 
-// Image is what QEMU boots.
+// Image is the kernel and initial file system that QEMU boots.
 type Image struct {
 	Kernel string
 	Initrd string
 }
 
-// Extra is what an image has besides: files of this machine, and programs of a tree with the libraries they need. The keys
-// are the paths in the image; those of programs are below the tree.
+// Extra is additional content of an image: files of the host, and programs of a tree with the libraries they need. The
+// keys are the paths in the image; the paths of programs are relative to the tree.
 type Extra struct {
 	Files    map[string]string
 	Tree     string
 	Programs map[string]string
 }
 
-// all are the files of this machine by their paths in the image, the libraries included.
+// all returns the host's files by their paths in the image, including the libraries.
 func (e Extra) all() (map[string]string, error) {
 	files := map[string]string{}
 	var programs []string
@@ -51,7 +51,7 @@ func (e Extra) all() (map[string]string, error) {
 	return files, err
 }
 
-// find is where the packages of a tree have a program, below it.
+// find returns the path of a program in the packages of a tree, relative to the tree.
 func find(tree, name string) string {
 	for _, dir := range []string{"sbin", "bin", "usr/sbin"} {
 		path := filepath.Join(dir, name)
@@ -62,7 +62,7 @@ func find(tree, name string) string {
 	return filepath.Join("usr/bin", name)
 }
 
-// Build writes the image for the machines into dir. Guest is the guest program, static.
+// Build writes the image for the machines into dir. Guest is the path of the guest program, which is static.
 func Build(tree, dir, guest string, machines []Machine, extra ...Extra) (*Image, error) {
 	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// archive writes the format that the kernel unpacks as its first file system: cpio, "newc". Folders are made as they
+// archive writes the format that the kernel unpacks as its first file system: cpio, "newc". It adds folders when they
 // are needed.
 type archive struct {
 	w       *bufio.Writer

@@ -59,7 +59,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestOrderOfBuiltIn: what is built into the kernel is left out, what cannot be read is an error.
+// TestOrderOfBuiltIn: a module that is built into the kernel is left out, and a module that cannot be read is an error.
 func TestOrderOfBuiltIn(t *testing.T) {
 	order, err := modules{}.order([]string{"a"}, "built_in")
 	if err != nil || len(order) != 1 {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// libraryDirs are where Debian keeps shared libraries.
+// libraryDirs lists the folders in which Debian keeps shared libraries.
 var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib"}
 
-// libraries returns the paths below tree of all shared libraries that the programs need, the dynamic linker included.
+// libraries returns the paths below tree of all shared libraries that the programs need, including the dynamic linker.
 func libraries(tree string, programs ...string) (map[string]string, error) {
 	found := map[string]string{} // by the path in the image
 	todo := append([]string(nil), programs...)
@@ -65,10 +65,10 @@ func locate(tree, name string) (string, error) {
 	return "", fmt.Errorf("no library %s in the packages", name)
 }
 
-// modules are the files of the kernel's modules by their names, with "_" for "-".
+// modules maps the names of the kernel's modules, with "_" for "-", to their files.
 type modules map[string]string
 
-// modulesDir is where the packages of this release have the kernel's modules.
+// modulesDir returns the folder in which the packages of this release have the kernel's modules.
 func modulesDir(tree string) string {
 	dir := filepath.Join(tree, "lib", "modules")
 	if _, err := os.Stat(dir); err != nil {
@@ -91,8 +91,8 @@ func findModules(tree string) (modules, error) {
 	return m, err
 }
 
-// order appends the module and before it all that it depends on to list. A module that is built into the kernel has
-// no file and is left out.
+// order appends the module to list, and before it all modules on which it depends. A module that is built into the
+// kernel has no file and is left out.
 func (m modules) order(list []string, name string) ([]string, error) {
 	path, ok := m[name]
 	if !ok {

@@ -15,10 +15,10 @@ import (
 // CloudKernel is Debian's package that depends on the kernel for virtual machines.
 const CloudKernel = "linux-image-cloud-amd64"
 
-// packages are what is in the image besides a kernel.
+// packages lists the packages in the image besides a kernel.
 var packages = []string{"busybox-static", "open-iscsi"}
 
-// Needed are the programs of this machine that the lab calls, and the packages that have them.
+// Needed maps the host's programs that the lab calls to the packages that contain them.
 var Needed = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86",
 	"apt-get":            "apt",
@@ -27,7 +27,7 @@ var Needed = map[string]string{
 	"mke2fs":             "e2fsprogs",
 }
 
-// Missing says what has to be installed here; nil: nothing.
+// Missing returns an error that says what to install on the host, or nil.
 func Missing() error {
 	var programs, from []string
 	for program, pkg := range Needed {
@@ -44,7 +44,7 @@ func Missing() error {
 		strings.Join(programs, ", "), strings.Join(slices.Compact(from), " "))
 }
 
-// Fetch returns a folder with the unpacked packages of the lab, which is below cache. Kernel is Debian's package that
+// Fetch returns a folder below cache with the unpacked packages of the lab. Kernel is the package of Debian that
 // depends on the kernel.
 func Fetch(ctx context.Context, cache, kernel string, progress func(string)) (tree string, err error) {
 	return fetch(ctx, cache, progress, func(ctx context.Context) ([]string, error) {
@@ -57,7 +57,7 @@ func Fetch(ctx context.Context, cache, kernel string, progress func(string)) (tr
 	})
 }
 
-// FetchPrograms returns a folder with more packages and the libraries they depend on, which is below cache.
+// FetchPrograms returns a folder below cache with more packages and the libraries on which they depend.
 func FetchPrograms(ctx context.Context, cache string, progress func(string), packages ...string) (tree string, err error) {
 	return fetch(ctx, cache, progress, func(ctx context.Context) ([]string, error) { return withLibraries(ctx, packages) })
 }
@@ -100,10 +100,10 @@ func fetch(ctx context.Context, cache string, progress func(string), resolve fun
 	return tree, os.WriteFile(complete, []byte(strings.Join(files, "\n")+"\n"), 0o644)
 }
 
-// completeFile is in the folder of a tree that is whole, and names its packages.
+// completeFile is a file in the folder of a complete tree, and names its packages.
 const completeFile = "complete"
 
-// Version is that of a package in a tree that was fetched.
+// Version returns the version of a package in a tree that was fetched.
 func Version(tree, name string) (string, error) {
 	path := filepath.Join(filepath.Dir(tree), completeFile)
 	text, err := os.ReadFile(path)
@@ -118,12 +118,11 @@ func Version(tree, name string) (string, error) {
 	return "", fmt.Errorf("%s: no package %s", path, name)
 }
 
-// decompress unpacks kernel modules, which later releases of Debian keep compressed: what they depend on is named
-// inside.
+// decompress unpacks kernel modules. Later releases of Debian compress them, and their dependencies are named inside.
 func decompress(ctx context.Context, tree string) error {
 	var files []string
 	if _, err := os.Stat(modulesDir(tree)); os.IsNotExist(err) {
-		return nil // programs only
+		return nil // the tree contains only programs
 	}
 	err := filepath.WalkDir(modulesDir(tree), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".ko.xz") {
@@ -138,7 +137,7 @@ func decompress(ctx context.Context, tree string) error {
 	return err
 }
 
-// kernelPackage is the package of the kernel that another package depends on.
+// kernelPackage returns the package of the kernel on which another package depends.
 func kernelPackage(ctx context.Context, kernel string) (string, error) {
 	out, err := output(ctx, "", "apt-cache", "depends", "--important", kernel)
 	if err != nil {
@@ -164,7 +163,8 @@ func withLibraries(ctx context.Context, packages []string) ([]string, error) {
 	}
 	names := slices.Clone(packages)
 	for line := range strings.Lines(out) {
-		// Names in the first column are the packages themselves. elogind stands in for systemd's library, which is there.
+		// Names in the first column are the packages themselves. elogind is left out: it replaces systemd's library,
+		// which is there.
 		library := strings.HasPrefix(line, "lib") || strings.HasPrefix(line, "zlib")
 		if name := strings.TrimSpace(line); library && !strings.Contains(name, "perl") && !strings.Contains(name, "elogind") {
 			names = append(names, name)

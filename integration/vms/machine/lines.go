@@ -15,10 +15,10 @@ import (
 
 const lineLimit = 8 << 20
 
-// jsonLine is a connection for one value a line.
+// jsonLine is a connection that carries one JSON value a line.
 type jsonLine struct {
 	conn net.Conn
-	mu   sync.Mutex // of writing
+	mu   sync.Mutex // held while writing
 }
 
 func newJSONLine(conn net.Conn) *jsonLine { return &jsonLine{conn: conn} }
@@ -42,7 +42,7 @@ func (l *jsonLine) read(line func([]byte)) {
 	}
 }
 
-// readQMP records what the hypervisor saw. Replies to commands are events, too: nobody waits for them.
+// readQMP records what the hypervisor saw. Replies to commands become events, too, because nobody waits for them.
 func (m *Machine) readQMP() {
 	m.qmp.read(func(line []byte) {
 		var message struct {
@@ -55,7 +55,7 @@ func (m *Machine) readQMP() {
 			} `json:"timestamp"`
 		}
 		if err := json.Unmarshal(line, &message); err != nil {
-			return // a torn line, when the machine is closed
+			return // the line is incomplete because the machine was closed
 		}
 		switch {
 		case message.Event != "":
@@ -71,7 +71,7 @@ func (m *Machine) readQMP() {
 	m.forget() // QEMU has ended
 }
 
-// forget answers all that a guest was asked before its reset.
+// forget ends all requests that a guest received before its reset.
 func (m *Machine) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +85,7 @@ func (m *Machine) readControl() {
 	m.ctl.read(func(line []byte) {
 		var message control.Message
 		if err := json.Unmarshal(line, &message); err != nil {
-			return // torn by a reset
+			return // a reset cut the line short
 		}
 		switch message.Kind {
 		case control.Reply:
@@ -112,7 +112,8 @@ func (m *Machine) Get(ctx context.Context, url string) (string, error) {
 	return m.ask(ctx, control.OpGet, url)
 }
 
-// Service is start, stop, restart or norestart for the guest's agent.
+// Service starts, stops or restarts the guest's agent, or turns its restart off; verb is start, stop, restart or
+// norestart.
 func (m *Machine) Service(ctx context.Context, verb string) error {
 	_, err := m.ask(ctx, control.OpService, verb)
 	return err

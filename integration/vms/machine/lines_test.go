@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// wired is a machine whose QEMU and guest are played by the test.
+// wired returns a machine whose QEMU and guest are played by the test.
 func wired(t *testing.T) (m *Machine, qmp, guest net.Conn) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -44,7 +44,7 @@ func say(t *testing.T, c net.Conn, line string) {
 	}
 }
 
-// request reads what the guest is asked.
+// request reads what the guest is asked to do.
 func request(t *testing.T, guest net.Conn) (r control.Request) {
 	t.Helper()
 	line, err := bufio.NewReader(guest).ReadBytes('\n')
@@ -97,7 +97,8 @@ func TestReply(t *testing.T) {
 	if r.Op != control.OpExec || len(r.Args) != 1 || r.Args[0] != "true" {
 		t.Errorf("asked %+v", r)
 	}
-	say(t, guest, `{"kind":"repl`) // torn by a reset that came before
+	// A reset that came before cut this line short.
+	say(t, guest, `{"kind":"repl`)
 	say(t, guest, `{"kind":"reply","id":999,"text":"to nobody"}`)
 	say(t, guest, `{"kind":"reply","id":1,"text":"out"}`)
 	if r := <-got; r.text != "out" || r.err != nil {
@@ -109,7 +110,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// TestReset: the time of a reset is the hypervisor's, and who waits for the guest is told.
+// TestReset: a reset is dated by the hypervisor, and requests that wait for the guest end.
 func TestReset(t *testing.T) {
 	m, qmp, guest := wired(t)
 	got := run(t.Context(), m, "sleep 1000")

@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
 )
 
-// Kinds of events besides those of package control.
+// These kinds of events are added to those of package control.
 const (
 	QMP     = "qmp" // Source is the event's name
 	Console = "console"
@@ -28,25 +28,25 @@ const (
 
 // Event is something that happened to a machine.
 type Event struct {
-	At     time.Time // of arrival; of QMP: of the event
+	At     time.Time // when it arrived; for QMP, when it happened
 	Kind   string
 	Source string
 	Text   string
 }
 
-// Config is what a machine is made of.
+// Config describes a machine.
 type Config struct {
 	Name           string
 	Kernel, Initrd string
 	Disks          []string // raw files, as /dev/vda and so on
 	Ports          []*fabric.Port
 	Megabytes      int
-	Board          string   // of QEMU; empty: pc
-	Args           []string // more of QEMU
-	Once           bool     // a reset ends the machine, and QEMU says at once that it came
-	Append         string   // more for the kernel's command line
-	SocketDir      string   // short
-	TSCKilohertz   uint64   // by TSCKilohertz; 0: not known
+	Board          string   // QEMU's machine type; empty: pc
+	Args           []string // more arguments of QEMU
+	Once           bool     // a reset ends the machine, and QEMU reports it at once
+	Append         string   // added to the kernel's command line
+	SocketDir      string   // the path must be short
+	TSCKilohertz   uint64   // as measured by TSCKilohertz; 0: unknown
 	LogDir         string
 }
 
@@ -65,7 +65,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	events  []Event                           // guarded by mu
-	changed chan struct{}                     // guarded by mu; closed and replaced with each event
+	changed chan struct{}                     // guarded by mu; closed and replaced at each event
 	waiting map[uint64]chan<- control.Message // guarded by mu; requests to the guest
 	stderr  strings.Builder                   // guarded by mu
 	closing bool                              // guarded by mu
@@ -75,7 +75,7 @@ type Machine struct {
 // connectLimit bounds the wait for QEMU's sockets.
 const connectLimit = 30 * time.Second
 
-// Start starts QEMU and returns when its lines are connected; the guest boots meanwhile.
+// Start starts QEMU and returns when its connections are up; the guest boots meanwhile.
 func Start(ctx context.Context, config Config) (*Machine, error) {
 	m := &Machine{Config: config, done: make(chan struct{}), changed: make(chan struct{}), waiting: map[uint64]chan<- control.Message{}}
 	var err error
@@ -83,8 +83,8 @@ func Start(ctx context.Context, config Config) (*Machine, error) {
 		return nil, err
 	}
 	m.cmd = exec.Command("qemu-system-x86_64", m.args()...)
-	// The hypervisor must not outlive the lab, whatever ends that. A session of its own keeps Ctrl-C from it, and makes it
-	// a party of its own to a scheduler that shares the processors out by sessions.
+	// The hypervisor must not outlive the lab, however the lab ends. A separate session protects it from Ctrl-C, and
+	// gives it a separate share if the scheduler divides the processors by sessions.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	m.cmd.Stderr = (*stderr)(m)
 	console, err := m.cmd.StdoutPipe()
@@ -114,8 +114,8 @@ func Start(ctx context.Context, config Config) (*Machine, error) {
 	return m, nil
 }
 
-// start starts the process from a thread that lives as long as it: the signal on the parent's death is on that of
-// the thread.
+// start starts the process from a thread that lives as long as the process: the signal on the parent's death is sent
+// when that thread ends.
 func (m *Machine) start() error {
 	started := make(chan error)
 	m.wg.Go(func() { onOwnThread(func() { started <- m.cmd.Start() }, m.done) })
@@ -151,9 +151,9 @@ func (m *Machine) args() []string {
 	return append(args, m.Args...)
 }
 
-// clock tells the kernel what its clocks are. On a busy machine interrupts come late: the guest must not measure one
-// clock by another, or its seconds would have a different length. The HPET has a frequency that is known, but its
-// counter is so short that the guest loses a pause of more than 21 s; the TSC has neither fault where its frequency is given.
+// clock tells the kernel the frequencies of its clocks. On a busy host interrupts come late. The guest must not measure
+// one clock by another, or its seconds would have a different length. The HPET has a known frequency, but its counter
+// is so short that the guest loses a pause of more than 21 s. The TSC has neither fault if its frequency is given.
 func (m *Machine) clock() string {
 	if m.TSCKilohertz == 0 {
 		return "nolapic_timer tsc=unstable clocksource=hpet"
@@ -197,11 +197,11 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 	}
 }
 
-// Signal sends a signal to the hypervisor: SIGSTOP pauses the machine while time goes on.
+// Signal sends a signal to the hypervisor. SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
-// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Waiting writes were
-// accepted, and land later.
+// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Writes that wait have
+// been accepted, and land later.
 func (m *Machine) SlowDisk(bytes int) error {
 	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{
 		"device": "virtio0", "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0,
@@ -213,7 +213,7 @@ func (m *Machine) Close() {
 	m.mu.Lock()
 	m.closing = true
 	m.mu.Unlock()
-	_ = m.cmd.Process.Kill() // it may have ended
+	_ = m.cmd.Process.Kill() // it may already have ended
 	if m.qmp != nil {
 		m.qmp.conn.Close()
 		m.ctl.conn.Close()
@@ -222,7 +222,7 @@ func (m *Machine) Close() {
 	m.log.Close()
 }
 
-// Ended says why the machine is gone; nil: it runs.
+// Ended returns why the machine is gone, or nil while it runs.
 func (m *Machine) Ended() error {
 	select {
 	case <-m.done:
@@ -258,7 +258,7 @@ func (m *Machine) note(e Event) {
 	m.changed = make(chan struct{})
 }
 
-// Events are all since the machine was started, and a channel that is closed with the next.
+// Events returns all events since the machine was started, and a channel that is closed at the next one.
 func (m *Machine) Events() ([]Event, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -268,8 +268,8 @@ func (m *Machine) Events() ([]Event, <-chan struct{}) {
 // errReset answers requests to a guest that no longer exists.
 var errReset = errors.New("the machine was reset")
 
-// Waited is how long the machine's threads have been kept waiting for a processor in all. If a machine has to wait,
-// slow results say nothing about the programs in it.
+// Waited returns the total time that the machine's threads have waited for a processor. If a machine has to wait, slow
+// results prove nothing about the programs in it.
 func (m *Machine) Waited() (waited time.Duration, err error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", m.cmd.Process.Pid))
 	if err != nil {

@@ -2,9 +2,9 @@ package machine
 
 import "runtime"
 
-// onOwnThread runs f on a thread of its own, which lives until done is closed.
+// onOwnThread runs f on a separate thread, which lives until done is closed.
 func onOwnThread(f func(), done <-chan struct{}) {
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 	f()
 	<-done
 }

@@ -10,8 +10,9 @@ const (
 	tscTries = 50
 )
 
-// TSCKilohertz measures the frequency of that counter; 0: it is not known here. A guest measures it badly where its
-// processor is shared, and would have seconds of its own from then on. It blocks for tscSpan.
+// TSCKilohertz measures the frequency of the counter, or returns 0 if it is unknown on this processor. A guest whose
+// processor is shared measures it badly, and its seconds would have a wrong length from then on. The function blocks
+// for tscSpan.
 func TSCKilohertz() uint64 {
 	began, from := tscNow()
 	timer := time.NewTimer(tscSpan)
@@ -20,7 +21,8 @@ func TSCKilohertz() uint64 {
 	return uint64(float64(to-from) / float64(ended.Sub(began).Nanoseconds()) * 1e6)
 }
 
-// tscNow returns both clocks as of one moment: of some tries the one that took least: the process may have been stopped in between.
+// tscNow reads both clocks at one moment. It uses the fastest of several attempts, because the process may have been
+// stopped between the two reads.
 func tscNow() (at time.Time, ticks uint64) {
 	best := time.Duration(1<<63 - 1)
 	for range tscTries {

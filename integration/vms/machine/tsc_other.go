@@ -2,5 +2,5 @@
 
 package machine
 
-// TSCKilohertz is not known: what QEMU passes to its guests is not this processor's counter.
+// TSCKilohertz returns 0, for unknown: QEMU passes another counter than this processor's to its guests.
 func TSCKilohertz() uint64 { return 0 }

@@ -10,7 +10,7 @@ func TestTSC(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("%s has no such counter", runtime.GOARCH)
 	}
-	// A factor between the two would be a second of its own in a guest.
+	// If the two differed by a factor, a guest's seconds would have a wrong length.
 	if a == 0 || max(a, b)-min(a, b) > a/100 {
 		t.Errorf("%d and %d kHz", a, b)
 	}

@@ -1,5 +1,5 @@
-// Agent is cmd/fencing-agent with another watchdog: that of a node that has no kernel of its own
-// ([lab.ServeWatchdog]). Everything else is the agent as shipped.
+// Agent is cmd/fencing-agent with another watchdog, for a node that does not have its own kernel ([lab.ServeWatchdog]).
+// Everything else is the agent as shipped.
 package main
 
 import (

@@ -19,10 +19,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
 )
 
-// nodes are those of the manifest's group.
+// nodes is the number of nodes in the manifest's group.
 const nodes = 4
 
-// socketName is in the folder of the room.
+// socketName is the name of the socket in the room's folder.
 const socketName = "control.sock"
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// ask finds the cluster that runs.
+// ask passes a command to the running cluster.
 func ask(words []string) error {
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), "fencing-cluster-*", socketName))
 	if err != nil {
@@ -97,7 +97,7 @@ func up(root string) error {
 	hints(c, kubeconfig)
 	<-ctx.Done()
 	say("ending; nothing is left behind")
-	return nil // the room takes everything with it
+	return nil // everything ends with the room
 }
 
 func hints(c *cluster.Cluster, kubeconfig string) {

@@ -1,5 +1,5 @@
-// Csi is the node's part of the storage of the cluster: csi NODE FOLDER, where the folder has a
-// folder for each volume. The node's guest starts it beside the kubelet.
+// Csi is the part of the cluster's storage that runs on a node: csi NODE FOLDER. FOLDER has a folder for each volume.
+// The node's guest starts it beside the kubelet.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Node is the program that runs in a node of a cluster, from its process 1 on; see package
-// guest. It is started by the harness alone.
+// Node is the program that runs in a node of a cluster, beginning with its process 1; see package guest. Only the
+// harness starts it.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Tool is the one program of the image localhost/tool:1, which is all that the nodes have
-// beside the agents: it holds the namespaces of a pod (pause), and is a workload that says
-// every second that it runs (work), that fails (fail), that reads a block of a device (read), and
-// that writes a line to a volume every 20 ms (write; stubborn does not end when it is asked to).
+// Tool is the only program of the image localhost/tool:1, which is the nodes' only image besides those of the agents.
+// It holds the namespaces of a pod (pause). As a workload it reports every second that it runs (work), fails (fail),
+// reads a block of a device (read), or writes a line to a volume every 20 ms (write; stubborn does not end when it is
+// asked to).
 package main
 
 import (
@@ -58,8 +58,8 @@ func main() {
 	}
 }
 
-// write writes to a file of the volume what runs when: time, pod, node, boot. All nodes see the same file and the same
-// clock, so that the file shows two of them at once.
+// write writes to a file of the volume who runs and when: time, pod, node, boot. All nodes see the same file and the
+// same clock, so that the file reveals two writers at once.
 func write(ended <-chan os.Signal) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err == nil {

@@ -1,6 +1,6 @@
-// Kubetest is Kubernetes in one program, for tests against a real API server and on real
-// nodes: one program links in a fraction of the time of six. make test-kube runs etcd, the API
-// server and kubectl, make cluster all of them.
+// Kubetest is Kubernetes in one program, for tests against a real API server and on real nodes, because one program
+// links in a fraction of the time of six. make test-kube runs etcd, the API server and kubectl, and make cluster runs
+// all of them.
 //
 //	kubetest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl [FLAGS]
 //
@@ -19,7 +19,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the programs' own metrics
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the programs
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	"k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -34,7 +34,7 @@ func main() {
 	if args[0] == "kubetest" && len(args) > 1 {
 		args = args[1:]
 	}
-	os.Args = args // what the commands below read
+	os.Args = args // the commands below read this
 	commands := map[string]func() *cobra.Command{
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": manager.NewControllerManagerCommand,

@@ -1,4 +1,4 @@
-// Program stands for the product's programs in tests of the release: it is small, and made of a module.
+// Program stands for the product's programs in tests of the release: it is small, and uses a module.
 package main
 
 import (
