@@ -30,6 +30,7 @@ type checker struct {
 	volume  string // the folder, as the host sees it
 	storage func() (node string)
 	leave   func(pid int) bool // nil, or a process that is none of the workload's, such as another cluster's
+	blind   bool               // nodes with a kernel of their own hide their processes and cache the file: only the last rule is checked
 
 	mu     sync.Mutex
 	broken []string
@@ -177,6 +178,9 @@ type stint struct {
 
 // stints are those in the volume, by their first lines.
 func (k *checker) stints() ([]stint, error) {
+	if k.blind {
+		return nil, nil
+	}
 	text, err := os.ReadFile(filepath.Join(k.volume, "writers"))
 	if os.IsNotExist(err) {
 		return nil, nil
