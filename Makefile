@@ -297,9 +297,9 @@ test-vms.mutants: tools ### agents without a guard in virtual machines: each mus
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-test-vms.compare: tools ### Pacemaker, sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (some hours)
-	@echo "test-vms KIND=compare: each of the systems three times through its faults, some hours; RUN=corosync is one of them, FAULTS=silent the outage of all networks, FAULTS=cut.of the cuts that end by themselves"
-	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
+test-vms.compare: tools ### Pacemaker, sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP, RUNS=3 (some hours)
+	@echo "test-vms KIND=compare: each of the systems $(or $(RUNS),3) times through its faults, some hours; RUN=corosync is one of them, FAULTS=silent the outage of all networks, FAULTS=cut.of the cuts that end by themselves, FAULTS='crashed|power' the deaths of one node"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)' $(if $(RUNS),-runs $(RUNS))
 
 cluster: cluster-programs ## Kubernetes with four real kubelets on this machine, until Ctrl-C; KIND=uml: with kernels and softdogs of their own; needs root, gcc and libseccomp-dev (15 s; first 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
@@ -308,7 +308,7 @@ cluster: cluster-programs ## Kubernetes with four real kubelets on this machine,
 test-cluster: cluster-programs ## the shipped DaemonSet on real nodes, and their faults; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 25 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 25 minutes for all)"
-	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
+	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout $(if $(RECOVERIES),0,60m) $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
 test-nodefence.devices: tools ### fencing by devices without a cluster: each row of its table, RUNS=1000 random schedules of two controllers that are killed, COUNCILS=20 of a control plane whose nodes fail, and Debian's fence_ipmilan, fence_apc_snmp and fence_kdump_send against simulated devices, and one agent a transport; with FENCING_EXECUTOR_ROOT each agent of that root of deploy/executor/root.sh; needs fence-agents, openipmi, ipmitool, snmp, snmpd, telnet and gnutls-bin, else it skips those (about 3 min)
 	@echo "test-nodefence KIND=devices: the state machine, and the executor with Debian's fence agents, as far as they are installed: apt-get install --no-install-recommends fence-agents openipmi ipmitool snmp snmpd telnet gnutls-bin openssh-client"

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// explained checks what a person is told while the node is still away. Output about earlier runs does not count.
-func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
+// explained looks at what a person is told, while the node is still away. What earlier runs have left does not count.
+func (r *recovery) explained(t *testing.T, node, proof string, since time.Time) {
 	t.Helper()
 	plugin := fencePlugin(t, r.Cluster)
 	explain := func(more ...string) ([]byte, error) {
@@ -17,7 +17,7 @@ func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
 	}
 	out, err := explain()
 	t.Logf("kubectl fence explain says\n%s", out)
-	for _, want := range []string{"proof sentence, this boot", "pods are taken off", "its pods are gone"} {
+	for _, want := range []string{"proof " + proof + ", this boot", "pods are taken off", "its pods are gone"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("kubectl fence explain (%v) does not say %q", err, want)
 		}
@@ -31,8 +31,8 @@ func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
 		err = json.Unmarshal(out, &e)
 	}
 	for _, want := range []string{"BarrierSet", "NodeReleased"} {
-		if !slices.ContainsFunc(e.Happened, func(v event) bool { return v.What == want && v.At.After(cut) }) {
-			t.Errorf("kubectl fence explain (%v) has no Event %s after the cut:\n%s", err, want, out)
+		if !slices.ContainsFunc(e.Happened, func(v event) bool { return v.What == want && v.At.After(since) }) {
+			t.Errorf("kubectl fence explain (%v) has no Event %s after the fault:\n%s", err, want, out)
 		}
 	}
 }

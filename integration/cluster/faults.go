@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -62,6 +64,24 @@ func (c *Cluster) PowerOff(node string) error {
 	delete(c.nodes, node)
 	c.mu.Unlock()
 	return m.Kill()
+}
+
+// Crash has the kernel of a node panic, which ends the node. One without a kernel of its own loses its power instead.
+// [Cluster.Boot] is its return.
+func (c *Cluster) Crash(ctx context.Context, node string) error {
+	if !c.config.Kind.OwnKernel() {
+		return c.PowerOff(node)
+	}
+	m, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	if _, err := m.Do(ctx, machine.Request{Do: machine.Run, Args: []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}}); ctx.Err() != nil || err == nil {
+		return fmt.Errorf("the kernel of %s does not panic: %w", node, cmp.Or(err, errors.New("it goes on")))
+	}
+	return nil // it has ended, and does not answer
 }
 
 // Reset ends a node and boots it again at once, as a watchdog or a person at its console does: its processes are gone,

@@ -1,14 +1,14 @@
 package cluster_test
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -174,31 +174,24 @@ func (r *recorder) replacement() (uid, node string) {
 	return r.next, r.onto
 }
 
-// fenced returns the moments at which the agents have taken the node for dead, according to their logs.
-func fenced(c *cluster.Cluster, node string, since time.Time) (times []time.Time) {
-	for _, by := range c.Names() {
-		files, _ := filepath.Glob(filepath.Join(c.Dir(), by, "log", "pods", cluster.Space+"_*", "fencing-agent", "*.log"))
-		for _, path := range files {
-			f, err := os.Open(path)
-			if err != nil {
-				continue
+// fenced are the moments at which the agents of the other nodes have taken the node for dead, by their logs, in order.
+func fenced(t *testing.T, c *cluster.Cluster, node string, since time.Time) (times []time.Time) {
+	t.Helper()
+	v := look(t, c)
+	for _, by := range without(c.Names(), node) {
+		log, err := c.Client.CoreV1().Pods(cluster.Space).GetLogs(v.AgentPod(by).Name, &core.PodLogOptions{SinceTime: &meta.Time{Time: since}}).DoRaw(t.Context())
+		do(t, err)
+		for line := range bytes.Lines(log) {
+			var entry struct {
+				Time      time.Time
+				Msg, Peer string
+				Fenced    bool
 			}
-			for lines := bufio.NewScanner(f); lines.Scan(); {
-				begin := strings.Index(lines.Text(), "{")
-				if begin < 0 || !strings.Contains(lines.Text(), "death of a node confirmed") {
-					continue
-				}
-				var entry struct {
-					Time   time.Time
-					Peer   string
-					Fenced bool
-				}
-				if json.Unmarshal([]byte(lines.Text()[begin:]), &entry) == nil && entry.Peer == node && entry.Fenced && entry.Time.After(since) {
-					times = append(times, entry.Time)
-				}
+			if json.Unmarshal(line, &entry) == nil && entry.Msg == "death of a node confirmed" && entry.Peer == node && entry.Fenced && entry.Time.After(since) {
+				times = append(times, entry.Time)
 			}
-			_ = f.Close() // the file was only read
 		}
 	}
+	slices.SortFunc(times, time.Time.Compare)
 	return times
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,12 +22,15 @@ var (
 var recoveryScenarios = []struct {
 	name string
 	do   func(t *testing.T, r *recovery)
+	// blind says that the checker need not see processes and writers.
+	blind bool
 }{
-	{"recovery", recovered},
-	{"cut_off_and_back", cutOffAndBack},
-	{"back_before_the_proof", backBeforeTheProof},
-	{"boots_with_the_taint", bootsWithTheTaint},
-	{"back_in_the_middle", backInTheMiddle},
+	{"recovery", recovered, false},
+	{"crash", crashed, true},
+	{"cut_off_and_back", cutOffAndBack, false},
+	{"back_before_the_proof", backBeforeTheProof, false},
+	{"boots_with_the_taint", bootsWithTheTaint, false},
+	{"back_in_the_middle", backInTheMiddle, false},
 }
 
 // recovery is a cluster with the controller, and a StatefulSet of one pod with a volume.
@@ -41,6 +43,9 @@ func TestRecovery(t *testing.T) {
 	var r *recovery
 	for _, s := range recoveryScenarios {
 		t.Run(s.name, func(t *testing.T) {
+			if !s.blind {
+				needsProcesses(t)
+			}
 			if r == nil {
 				r = startRecovery(t)
 			}
@@ -85,20 +90,42 @@ const volumeName = "db-0"
 
 func startRecovery(t *testing.T) *recovery {
 	t.Helper()
-	c := guarded(t, 4)
+	c := guardedAny(t, 4)
 	err := errors.Join(c.Install(t.Context()), c.InstallController(t.Context(), cluster.ControllerManifestIn(root)), c.AddVolume(t.Context(), volumeName, "default", "data-db-0"),
 		c.Apply(t.Context(), database))
 	if err != nil {
 		t.Fatal(errors.Join(err, c.Close()))
 	}
 	k := newChecker(c.Volume(volumeName), func() string { return c.Storage().Node(volumeName) })
-	go k.watch(context.Background()) // until the program ends
+	if k.blind = c.OwnKernels(); !k.blind {
+		go k.watch(context.Background()) // until the program ends
+	}
 	await(t, c, "the pod runs, with its volume", databaseRuns)
 	return &recovery{Cluster: c, k: k}
 }
 
-// guarded returns a cluster whose nodes have volumes and a watchdog, and in which nothing is installed.
+// needsProcesses skips what the checker must see all of.
+func needsProcesses(t *testing.T) {
+	t.Helper()
+	if inside == nil {
+		return // guardedAny skips
+	}
+	programs, err := cluster.ProgramsIn(root)
+	do(t, err)
+	if kind(t, programs).OwnKernel() {
+		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
+	}
+}
+
+// guarded is a cluster for the checker, with nothing installed in it.
 func guarded(t *testing.T, nodes int) *cluster.Cluster {
+	t.Helper()
+	needsProcesses(t)
+	return guardedAny(t, nodes)
+}
+
+// guardedAny is a cluster of any kind of node, with volumes and a watchdog.
+func guardedAny(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if inside == nil {
 		t.Skipf("set %s=1 as root to run a recovery in a real cluster (make test-cluster)", enableEnv)
@@ -109,9 +136,6 @@ func guarded(t *testing.T, nodes int) *cluster.Cluster {
 	}
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
-	if kind(t, programs).OwnKernel() {
-		t.Skip("the checker reads the processes of the nodes, and nodes with their own kernel hide them: run it without KIND")
-	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
 		Nodes: nodes, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Calm: *calm, Say: t.Logf,
 	})
@@ -216,118 +240,8 @@ func (r *recovery) whole(t *testing.T) {
 	t.Logf("as at the beginning after %.1f s", time.Since(began).Seconds())
 }
 
-// steps lists the steps of a recovery in the order of the table. Times are counted from the cut, and after FENCED also
-// from there.
-var steps = []string{"reset", "fenced by 1", "fenced by 2", "told by 2", "not ready", "tainted", "evicted", "gone", "created", "scheduled", "detached", "attached", "running", "ready"}
-
-// Guard: a node is cut off, and its pod runs elsewhere with its volume, without any action of a person.
-func recovered(t *testing.T, r *recovery) {
-	var table []map[string]float64
-	for i := range *recoveries {
-		row := r.once(t)
-		table = append(table, row)
-		t.Logf("run %d: %s", i+1, rowText(row))
-	}
-	if *recoveries > 1 {
-		t.Logf("%d runs, by %s:\n%s", *recoveries, *byWhom, tableText(table))
-	}
-}
-
-func rowText(row map[string]float64) string {
-	var text strings.Builder
-	for _, s := range append([]string{"replacement evicted"}, steps...) {
-		if v, ok := row[s]; ok {
-			fmt.Fprintf(&text, "%s %.2f; ", s, v)
-		}
-	}
-	return text.String()
-}
-
-func tableText(table []map[string]float64) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "| s | median | least | most | seen in |\n|---|---|---|---|---|\n")
-	for _, s := range append(slices.Clone(steps), "replacement evicted", "fenced -> attached", "fenced -> running", "cut -> running") {
-		var all []float64
-		for _, row := range table {
-			if v, ok := row[s]; ok {
-				all = append(all, v)
-			}
-		}
-		if slices.Sort(all); len(all) > 0 {
-			fmt.Fprintf(&text, "| %s | %.2f | %.2f | %.2f | %d |\n", s, all[len(all)/2], all[0], all[len(all)-1], len(all))
-		}
-	}
-	return text.String()
-}
-
-// once runs one recovery and returns the times of its steps after the cut.
-func (r *recovery) once(t *testing.T) map[string]float64 {
-	node, rec := r.start(t)
-	resets := len(r.Resets(node))
-	if *byWhom != "controller" {
-		kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=0")
-	}
-	cut := time.Now()
-	do(t, r.Cut(node))
-	defer func() {
-		if t.Failed() {
-			text, err := r.Command(context.Background(), []string{"status"})
-			t.Logf("the agents say (%v)\n%s\nand the controller\n%s", err, text, r.says(t))
-		}
-	}()
-	// If the host is so busy that the LUN does not answer, the node cannot announce its sentence. Its death is then
-	// proven by time: two of the watchdog's timeouts later.
-	until(t, "two agents report the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
-	if *byWhom == "person" {
-		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
-	}
-	first := r.elsewhere(t, rec)
-	if !first.first.IsZero() {
-		rec.note("running", first.first)
-		until(t, "the replacement is Ready", limit, func() bool { return !rec.when("ready").IsZero() })
-		if *byWhom == "controller" {
-			r.explained(t, node, cut)
-		}
-	}
-	if got := r.Resets(node); len(got) > resets {
-		rec.note("reset", got[len(got)-1])
-	} else {
-		t.Errorf("%s was never reset by its watchdog", node)
-	}
-	row := map[string]float64{}
-	dead := fenced(r.Cluster, node, cut)
-	slices.SortFunc(dead, time.Time.Compare)
-	for i, at := range dead {
-		if i < 2 {
-			rec.note(fmt.Sprintf("fenced by %d", i+1), at)
-		}
-	}
-	r.inOrder(t, rec)
-	rec.mu.Lock()
-	for s, at := range rec.at {
-		if at.After(cut) {
-			row[s] = at.Sub(cut).Seconds()
-		}
-	}
-	rec.mu.Unlock()
-	if f, ok := row["fenced by 2"]; ok && !first.first.IsZero() {
-		row["fenced -> attached"], row["fenced -> running"], row["cut -> running"] = row["attached"]-f, row["running"]-f, row["running"]
-	}
-	r.judge(t, rec)
-	if *byWhom == "person" {
-		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"-")
-	}
-	if *byWhom != "controller" {
-		kubectl(t, r.Cluster, "-n", cluster.ControllerSpace, "scale", "deployment/fencing-controller", "--replicas=2")
-	}
-	r.whole(t)
-	r.judge(t, rec)
-	return row
-}
-
-// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. A report of
-// one agent before that is only logged: it has no effect while Ready is not Unknown, and otherwise the taint reveals
-// the effect.
+// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. One agent's word before
+// that is said: where Ready is not Unknown it does nothing, and where it is, the taint shows what it did.
 func (r *recovery) inOrder(t *testing.T, rec *recorder) {
 	t.Helper()
 	reset, first := rec.when("reset"), rec.when("fenced by 1")
@@ -344,8 +258,8 @@ func (r *recovery) inOrder(t *testing.T, rec *recorder) {
 	}
 }
 
-// elsewhere waits until the replacement writes; the zero stint: it does not.
-func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
+// elsewhere waits until the replacement runs, and reports whether it does: it writes, or is Ready where writers are not seen.
+func (r *recovery) elsewhere(t *testing.T, rec *recorder) bool {
 	t.Helper()
 	patience := limit
 	if *byWhom == "nobody" {
@@ -356,15 +270,19 @@ func (r *recovery) elsewhere(t *testing.T, rec *recorder) stint {
 		uid, _ := rec.replacement()
 		s, ok := r.wrote(t, uid)
 		if ok && s.lines > 20 {
-			return s
+			rec.note("running", s.first)
+			return true
+		}
+		if r.k.blind && !rec.when("ready").IsZero() {
+			return true
 		}
 		if time.Now().After(end) {
 			if *byWhom == "nobody" {
 				t.Logf("nobody has done anything for %v, and the pod runs nowhere", patience)
-				return stint{}
+				return false
 			}
 			t.Errorf("the pod runs nowhere else after %v; the controller says\n%s", patience, r.says(t))
-			return stint{}
+			return false
 		}
 	}
 }

@@ -78,7 +78,8 @@ type decision struct {
 	Msg, Action string
 	Reason      string
 	Quorum      bool
-	Peer        string
+	Peer, Boot  string
+	Fenced      bool
 	Left        []string
 	Joined      []string
 }

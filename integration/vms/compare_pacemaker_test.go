@@ -33,18 +33,7 @@ var pacemaker = &contender{
 		sbd.ready(s)
 		s.settled("the program runs on all", "[ -e /run/work ]", nodes...)
 	},
-	told: func(s *story, victim string, at time.Time) (took time.Duration) {
-		s.eventually(at.Add(endLimit), victim+" counts as fenced", func() string {
-			for _, node := range without(nodes, victim) {
-				if moment, ok := s.said(node, at, "fenced "+victim); ok {
-					took = moment.Sub(at)
-					return ""
-				}
-			}
-			return "nobody has fenced it"
-		})
-		return took
-	},
+	told: sbdTold,
 }
 
 func pacemakerCrew(c *contender) (crew, error) {

@@ -16,7 +16,7 @@ import (
 // quorum.
 var corosync = &contender{
 	name: "corosync", packages: []string{"corosync"}, programs: []string{"corosync", "corosync-quorumtool"},
-	faults: []fault{silent, networksCut},
+	faults: append([]fault{silent, networksCut}, crashes...),
 	voice:  corosyncVoice,
 	crew: func(c *contender) (crew, error) {
 		return peerCrew(c, sharedMemory+"exec corosync -f\n", corosyncFiles)
@@ -28,6 +28,9 @@ var corosync = &contender{
 		s.keptQuorum(at)
 		s.spared(nodes, at)
 		return []outcome{{idle: idle, active: max(idle, told)}}
+	},
+	told: func(s *story, victim string, at time.Time) time.Duration {
+		return s.all(without(nodes, victim), at, "the others have a membership without "+victim, s.says("[QUORUM] Members[3]: "))
 	},
 }
 
@@ -77,7 +80,7 @@ func quorate(s *story) {
 // active.
 var sbd = &contender{
 	name: "sbd", packages: []string{"sbd", "corosync"}, programs: []string{"sbd", "corosync", "corosync-quorumtool"},
-	faults: []fault{silent, networksCut, halfCutOff},
+	faults: append([]fault{silent, networksCut, halfCutOff}, crashes...),
 	voice:  corosyncVoice,
 	crew:   func(c *contender) (crew, error) { return peerCrew(c, sharedMemory+sbdScript, corosyncFiles) },
 	prepare: func(s *story) {
@@ -96,6 +99,22 @@ var sbd = &contender{
 		s.spared(first, at)
 		return []outcome{{reset: reset, idle: reset, active: max(reset, told)}}
 	},
+	told: sbdTold,
+}
+
+// sbdTold waits until sbd's message to the node counts as delivered.
+func sbdTold(s *story, victim string, at time.Time) (took time.Duration) {
+	s.t.Helper()
+	s.eventually(at.Add(endLimit), victim+" counts as fenced", func() string {
+		for _, node := range without(nodes, victim) {
+			if moment, ok := s.said(node, at, "fenced "+victim); ok {
+				took = moment.Sub(at)
+				return ""
+			}
+		}
+		return "nobody has fenced it"
+	})
+	return took
 }
 
 // Here a node needs more time than its watchdog timeout to find its slot. sbd then gives up and is started again.
@@ -120,11 +139,11 @@ corosync -f 2>&1 | while read -r line; do
 done
 `
 
-// sanlock does not use the networks: what counts is which node renews its lease on the LUN. The program that holds a
-// lease is active. The program on n3 gets errors from its storage and can be ended; the one on n4 hangs.
+// sanlock knows nothing of networks: what counts is who renews on the LUN. Active is the program that holds a lease, of
+// which each node has one. The program on n4 hangs when its storage is gone, the others get errors and can be ended.
 var sanlock = &contender{
 	name: "sanlock", packages: []string{"sanlock"}, programs: []string{"sanlock", "wdmd"},
-	faults: []fault{silent, halfCutOff},
+	faults: append([]fault{silent, halfCutOff}, crashes...),
 	voice:  voice{idle: saying("holder ended")},
 	crew: func(c *contender) (crew, error) {
 		members, err := peerCrew(c, sanlockScript, func(i int) map[string]string {
@@ -143,15 +162,23 @@ var sanlock = &contender{
 	},
 	prepare: func(s *story) {
 		s.hasDisk("n1")
-		s.peer("n1", "sanlock direct init -s LAB:0:/dev/sda:0 && sanlock direct init -r "+resource("n3")+" && sanlock direct init -r "+resource("n4"))
+		s.peer("n1", "sanlock direct init -s LAB:0:/dev/sda:0")
+		for _, node := range nodes {
+			s.peer("n1", "sanlock direct init -r "+resource(node))
+		}
 	},
 	ready: func(s *story) {
 		s.settled("all are in the lockspace", "sanlock client status | grep '^s LAB' | grep -vq 'ADD\\|REM'", nodes...)
-		for _, node := range second {
+		for _, node := range nodes {
 			s.settled(node+" has its lease", fmt.Sprintf(holdShell, resource(node)), node)
 		}
 	},
 	end: takenOver,
+	told: func(s *story, victim string, at time.Time) time.Duration {
+		took, err := s.takes(without(nodes, victim)[0], victim, at)
+		s.must(err)
+		return took
+	},
 }
 
 // holdShell succeeds when this node has its lease, which is when the program starts, and requests the lease if no
@@ -174,6 +201,20 @@ func resource(node string) string {
 	return fmt.Sprintf("LAB:%s:/dev/sda:%d", node, (1+strings.Index("n1n2n3n4", node)/2)<<20)
 }
 
+// takes waits until a node has the lease of another one, and returns how long after the fault that was.
+func (s *story) takes(node, of string, at time.Time) (time.Duration, error) {
+	ctx, cancel := context.WithDeadline(s.t.Context(), at.Add(endLimit))
+	defer cancel()
+	// Its exit code says nothing of the lease.
+	script := peerShell + "rm -f /tmp/taken; until [ -e /tmp/taken ]; do sanlock client command -r " + resource(of) + " -c /bin/touch /tmp/taken; sleep 1; done"
+	if out, err := s.machines[node].Run(ctx, script); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, out)
+	}
+	took := time.Since(at)
+	s.logf("%s has the lease of %s", node, of)
+	return took, nil
+}
+
 // takenOver waits until n1 has the lease of n3, and n2 that of n4.
 func takenOver(s *story, at time.Time) []outcome {
 	var wg sync.WaitGroup
@@ -181,19 +222,14 @@ func takenOver(s *story, at time.Time) []outcome {
 	var mu sync.Mutex
 	for i, loser := range second {
 		wg.Go(func() {
-			ctx, cancel := context.WithDeadline(s.t.Context(), at.Add(endLimit))
-			defer cancel()
-			// Its exit code does not depend on the lease.
-
-			script := peerShell + "rm -f /tmp/taken; until [ -e /tmp/taken ]; do sanlock client command -r " + resource(loser) + " -c /bin/touch /tmp/taken; sleep 1; done"
-			if out, err := s.machines[first[i]].Run(ctx, script); err != nil {
-				s.t.Errorf("%v: %s", err, out)
+			took, err := s.takes(first[i], loser, at)
+			if err != nil {
+				s.t.Error(err)
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			taken[loser] = time.Since(at)
-			s.logf("%s has the lease of %s", first[i], loser)
+			taken[loser] = took
 		})
 	}
 	wg.Wait()

@@ -45,8 +45,8 @@ type fault struct {
 	lun      bool // the second half loses the LUN
 	silent   bool // no two nodes reach each other
 
-	cut   time.Duration // one node is cut off from the others for this time
-	stops bool          // one machine stops
+	cut  time.Duration                         // or one node is cut off from the others for so long
+	dies func(s *story, node string) time.Time // or one node dies, at the moment that it returns
 }
 
 var (
@@ -65,17 +65,17 @@ type outcome struct {
 }
 
 const (
-	// endLimit bounds the wait for the end of a fault: twice the time that the slowest contender needs by its own
-	// arithmetic.
-	endLimit = 5 * time.Minute
-	// compareRuns is the number of runs of each fault.
-	compareRuns   = 3
+	// endLimit bounds the wait for the end of a fault: twice what the slowest contender takes by its own arithmetic.
+	endLimit      = 5 * time.Minute
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault, agentCareful}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentFast, agentByDefault, agentCareful}
 
-var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
+var (
+	chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
+	compareRuns  = flag.Int("runs", 3, "how often the comparison repeats each fault")
+)
 
 // TestComparison causes the same faults with other systems, and with the agent and its defaults.
 func TestComparison(t *testing.T) {
@@ -130,7 +130,7 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	if c.prepare != nil {
 		c.prepare(s)
 	}
-	for run := range compareRuns {
+	for run := range *compareRuns {
 		for _, f := range faults {
 			c.ready(s)
 			c.suffer(s, system, f, nodes[run%len(nodes)], table)
@@ -145,7 +145,13 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 
 // suffer causes one fault and measures its result. A fault of one node hits the victim.
 func (c *contender) suffer(s *story, system string, f fault, victim string, table *measured) {
-	if f.cut > 0 || f.stops {
+	if f.dies != nil {
+		o := c.crash(s, f, victim)
+		s.logf("%s, %s: reset %s, the others may act %s", system, f.name, known(o.reset), seconds(o.active))
+		table.ends.add(c.name, system, f, o)
+		return
+	}
+	if f.cut > 0 {
 		o := c.blink(s, f, victim)
 		s.logf("%s, %s of %s: %s", system, f.name, victim, o)
 		table.singles.add(c.name, system, o)

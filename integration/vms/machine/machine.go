@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,8 +201,41 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 // Signal sends a signal to the hypervisor. SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
-// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Writes that wait have
-// been accepted, and land later.
+// PowerOff takes the machine's power: nothing in it goes on. [Machine.PowerOn] is its return.
+func (m *Machine) PowerOff() error { return m.qmp.write(map[string]any{"execute": "stop"}) }
+
+// StayOff has the machine stand still if it resets itself, until [Machine.PowerOn]. QEMU then says SHUTDOWN and not RESET.
+func (m *Machine) StayOff() error { return m.onReset("shutdown", "pause") }
+
+// onReset sets what a reset does, and what an end that follows from it does.
+func (m *Machine) onReset(reboot, shutdown string) error {
+	return m.qmp.write(map[string]any{"execute": "set-action", "arguments": map[string]any{"reboot": reboot, "shutdown": shutdown}})
+}
+
+// PowerOn boots a machine that is off, and returns when it runs.
+func (m *Machine) PowerOn(ctx context.Context) error {
+	seen, changed := m.Events()
+	if err := errors.Join(m.onReset("reset", "poweroff"), m.qmp.write(map[string]any{"execute": "system_reset"})); err != nil {
+		return err
+	}
+	for { // QEMU refuses to let a machine go on before it was reset
+		events, next := m.Events()
+		if slices.ContainsFunc(events[len(seen):], func(e Event) bool { return e.Kind == QMP && e.Source == "RESET" }) {
+			return m.qmp.write(map[string]any{"execute": "cont"})
+		}
+		select {
+		case <-changed:
+			changed = next
+		case <-m.done:
+			return m.Ended()
+		case <-ctx.Done():
+			return fmt.Errorf("machine %s: no reset: %w", m.Name, ctx.Err())
+		}
+	}
+}
+
+// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Waiting writes were
+// accepted, and land later.
 func (m *Machine) SlowDisk(bytes int) error {
 	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{
 		"device": "virtio0", "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0,
