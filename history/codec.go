@@ -57,7 +57,7 @@ func SlotsFor(size int64) int {
 // Size returns the length of a file of this many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
-// Offset returns where a slot is in the file; slots count from 0.
+// Offset returns the offset of a slot in the file; slots count from 0.
 func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
 // Header returns the beginning of a file of this many slots.

@@ -23,7 +23,7 @@ func main() { fmt.Println("hello from", version.Get()) }
 
 const kubetestModule = "integration/kube/cmd/kubetest/"
 
-// repository has those files, and Go that asks nobody.
+// repository creates a repository with those files, and keeps Go from using the network.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	t.Setenv("GOPROXY", "off")
@@ -35,7 +35,7 @@ func repository(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// kubernetes is a repository whose Kubernetes is small.
+// kubernetes creates a repository with a small module in place of Kubernetes.
 func kubernetes(t *testing.T) string {
 	return repository(t, map[string]string{
 		kubetestModule + "go.mod":               "module example.com/kubetest\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/component-base v0.2.3\n)\n\nreplace (\n\tk8s.io/kubernetes => ./k\n\tk8s.io/component-base => ./c\n)\n",
@@ -65,7 +65,7 @@ func run(t *testing.T, args ...string) (said string, err error) {
 	return string(out), err
 }
 
-// built runs the script and tells whether it compiled, and what the program says.
+// built runs the script, and returns whether it compiled and what the program prints.
 func built(t *testing.T, root string) (compiled bool, says string) {
 	t.Helper()
 	said, err := run(t, root)

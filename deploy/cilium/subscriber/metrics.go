@@ -7,7 +7,7 @@ import (
 
 const metricsSubsystem = "fencing_agent"
 
-// Metrics of the cell.
+// Metrics holds the metrics of the cell.
 type Metrics struct {
 	NodesOut     metric.Gauge
 	Ruling       metric.Vec[metric.Gauge]
