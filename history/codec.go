@@ -155,7 +155,7 @@ func Decode(b []byte) (File, error) {
 		return File{}, ErrDamaged
 	}
 	if v := binary.LittleEndian.Uint16(b[8:]); v != Version {
-		return File{}, fmt.Errorf("%w: format %d, this one knows %d", ErrLater, v, Version)
+		return File{}, fmt.Errorf("%w: the file has format %d, but this version only knows %d", ErrLater, v, Version)
 	}
 	slots := binary.LittleEndian.Uint32(b[12:])
 	if binary.LittleEndian.Uint16(b[10:]) != SlotSize || slots == 0 || slots > MaxSlots {

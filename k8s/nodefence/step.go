@@ -73,9 +73,9 @@ func (d *decision) leave() Action {
 		}
 		return Action{Kind: Delete, UID: d.Object.UID, Why: "the Node is gone"}
 	case !d.unfenceable():
-		return d.rest(time.Time{}, "the storage of a boot that may run is fenced: it stays so. Remove the finalizer by hand once you know that the machine is off, and unfence it by hand")
+		return d.rest(time.Time{}, "the storage of a boot that may run is fenced, and stays fenced. Remove the finalizer by hand once you know that the machine is off, and unfence it by hand")
 	case !d.methods(Recovery):
-		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: what was switched off stays so until it is there, or you remove the finalizer")
+		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: what was switched off stays off until the configuration is there, or until you remove the finalizer")
 	case s.Step != Recovery:
 		return d.enter(Recovery, "it ends")
 	}

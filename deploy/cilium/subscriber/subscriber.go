@@ -114,7 +114,7 @@ func (s *subscriber) update(u client.Update, health cell.Health) {
 	case r.mode != modeAgent:
 		health.Degraded("Kubernetes' view of the backends applies", errors.New(r.reason))
 	case !u.Connected:
-		health.OK("The fencing agent is away; its last word is in force: " + describe(r.out))
+		health.OK("The fencing agent is away; its last report stays in force: " + describe(r.out))
 	default:
 		health.OK("LEFT is in force: " + describe(r.out))
 	}
