@@ -33,7 +33,7 @@ func (b *Backoff) Next() time.Duration {
 	return b.next/2 + Jitter(b.Rand, b.next/2)
 }
 
-// Reset makes the next pause the first again.
+// Reset makes the next pause start from First again.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Jitter returns a random time of up to most.

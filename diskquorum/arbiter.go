@@ -97,7 +97,7 @@ type Arbiter struct {
 	retryAt boottime.Instant
 	pace    pace
 	others  underWay
-	ready   boottime.Instant // since when this node could have proposed; zero: it cannot
+	ready   boottime.Instant // the time from which this node could have proposed; zero: it cannot
 
 	echo         echoes
 	judged       sentences

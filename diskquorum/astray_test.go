@@ -43,9 +43,9 @@ func TestRecordOfAnEarlierAgentHidesNothing(t *testing.T) {
 	}
 }
 
-// Guard: B8. A device only does not count for a slot if a record of another agent changes there, below the newest known
-// record, after that record is known. A device that lags behind counts, and so does one on which an earlier agent left
-// a record and which the newest agent does not reach.
+// Guard: B8. A device is ignored for a slot only if a record of another agent changes there, below the newest known
+// record, after that record became known. A device that lags behind counts, and so does one on which an earlier agent
+// left a record and which the newest agent does not reach.
 func TestDeviceThatLagsBehindTellsItsSlot(t *testing.T) {
 	type look struct {
 		process, sequence uint64

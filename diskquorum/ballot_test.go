@@ -236,8 +236,8 @@ func TestOwnAcceptedValueIsAdopted(t *testing.T) {
 	}
 }
 
-// Guard: B5, a node whose I/O hangs since before the decision (counterexample 12). Its peer has decided the instance
-// and entered the next one.
+// Guard: B5 (counterexample 12). A node's I/O has been hanging since before the decision. Its peer has decided the
+// instance and entered the next one.
 func TestSlowProposerSeesThatTheInstanceIsOver(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 1, phaseWrite1) // slow

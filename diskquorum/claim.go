@@ -25,7 +25,7 @@ const (
 	claimFailed
 )
 
-// claimRounds is how often a fresh claim must be found unchanged before this node relies on it.
+// claimRounds is the number of reads that must find a fresh claim unchanged before this node relies on it.
 const claimRounds = 3
 
 // claimedDistance is added to the sequence once the slot is active. An earlier agent may have died before its first
@@ -49,9 +49,9 @@ const unseenTokens = 1 << 16
 const strayTokens = 1 << 20
 
 var (
-	// ErrRival says that another live agent uses this node's name or slot.
+	// ErrRival means that another live agent uses this node's name or slot.
 	ErrRival = errors.New("another agent writes this node's slot")
-	// ErrTableFull says that no slot is free.
+	// ErrTableFull means that no slot is free.
 	ErrTableFull = errors.New("no free slot on the LUN: format it with more --slots, or release the slot of a removed node")
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// lateWrite gives node i a write that may land late and was composed before all following ones, and leaves i ready to
-// begin a ballot. There are three variants.
+// lateWrites has three ways to give node i a write that may land late and was composed before all following ones. Each
+// leaves i ready to begin a ballot.
 var lateWrites = map[string]func(*rig, *testing.T, int){
 	"reboot": func(r *rig, t *testing.T, i int) {
 		r.beginWrite(t, i)
@@ -173,7 +173,7 @@ func TestNewestRecordIsNeverWrittenOver(t *testing.T) {
 	}
 }
 
-// The first writes of a slot have no random distance.
+// The first writes of a slot are consecutive, without a random distance.
 func TestFirstSequence(t *testing.T) {
 	a := startedRig(t, 2).nodes[0].arb
 	for _, c := range []struct{ newest, torn, least, most uint64 }{
@@ -213,7 +213,7 @@ func newcomer(t *testing.T) *rig {
 	return r
 }
 
-// Guard: claim. The causes that end it for good; a node that has given up does no I/O any more.
+// Guard: claim. Each of these causes ends a claim for good. A node that has given up does no I/O any more.
 func TestClaimFails(t *testing.T) {
 	refused := errors.New("somebody has it")
 	foreign := func(name string) func(*Slot) {
@@ -360,7 +360,7 @@ func TestLateWriteOfAPredecessorIsNoRival(t *testing.T) {
 	}
 }
 
-// Guard: claim. The time for which a record of another boot is watched, by completed reads.
+// Guard: claim. A record of another boot is watched for a time that only completed reads make up.
 func TestWatchTime(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 5 * time.Second} {
 		r := newcomer(t)

@@ -158,7 +158,7 @@ func holderOffset(n int) int {
 // Statement.Version is cut to 64 bytes.
 func EncodeSlot(dst []byte, id [16]byte, s *Slot, which int) error {
 	if len(dst) != BlockSize {
-		return fmt.Errorf("encode slot %d: into %d bytes", s.Index, len(dst))
+		return fmt.Errorf("encode slot %d: the buffer has %d bytes, not those of one block", s.Index, len(dst))
 	}
 	if err := s.validate(which); err != nil {
 		return fmt.Errorf("encode slot %d: %w", s.Index, err)
@@ -242,7 +242,7 @@ func encodeGrant(dst []byte, g *Grant, head, count, first int) {
 // ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
 func DecodeSlot(src []byte, id [16]byte, index, which int, s *Slot) error {
 	if index < 0 || index >= MaxSlots || which < 0 || which >= copiesPerSlot {
-		return fmt.Errorf("slot %d copy %d: %w: no such block", index, which, ErrCorrupt)
+		return fmt.Errorf("slot %d copy %d: %w: there is no such block", index, which, ErrCorrupt)
 	}
 	sequence, err := unseal(src, kindSlot, id, slotBlock(index, which))
 	if err != nil {
@@ -311,7 +311,7 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 
 func decodeString(field []byte, length byte, old string) (string, error) {
 	if int(length) > len(field) {
-		return "", fmt.Errorf("length %d of at most %d", length, len(field))
+		return "", fmt.Errorf("length is %d, but at most %d is allowed", length, len(field))
 	}
 	if b := field[:length]; string(b) != old {
 		return string(b), nil
@@ -343,7 +343,7 @@ func decodeGrant(src []byte, old *Grant, head, count, first int) (*Grant, error)
 	case n == 0:
 		return nil, nil
 	case n > MaxHolders:
-		return nil, fmt.Errorf("%d holders of at most %d", n, MaxHolders)
+		return nil, fmt.Errorf("it has %d holders, but at most %d are allowed", n, MaxHolders)
 	}
 	le := binary.LittleEndian
 	epoch, digest := le.Uint64(src[head:]), le.Uint64(src[head+8:])
@@ -434,9 +434,9 @@ func (s *Slot) validate(which int) error {
 	case !millisFit(s.GrantLifetime) || !millisFit(st.Guard.Horizon):
 		return fmt.Errorf("grant lifetime %v or horizon %v is out of range", s.GrantLifetime, st.Guard.Horizon)
 	case s.RosterSize < 0 || s.RosterSize > MaxSlots:
-		return fmt.Errorf("roster of %d nodes, at most %d can share a LUN", s.RosterSize, MaxSlots)
+		return fmt.Errorf("the roster has %d nodes, but at most %d can share a LUN", s.RosterSize, MaxSlots)
 	case s.RosterIndex < 0 || s.RosterIndex >= max(1, s.RosterSize):
-		return fmt.Errorf("roster index %d of %d", s.RosterIndex, s.RosterSize)
+		return fmt.Errorf("roster index %d is outside of a roster of %d", s.RosterIndex, s.RosterSize)
 	case !within(&st.Seen, s.RosterSize) || !within(&st.View, s.RosterSize):
 		return fmt.Errorf("a set names nodes outside the roster of %d", s.RosterSize)
 	}
@@ -446,13 +446,13 @@ func (s *Slot) validate(which int) error {
 func (b *Ballot) validate() error {
 	switch {
 	case (b.Bal != 0) != (b.Value != nil):
-		return errors.New("ballot: a value without a number or a number without a value")
+		return errors.New("ballot: it has a value without a number or a number without a value")
 	case b.Bal > b.MBal:
 		return fmt.Errorf("ballot: bal %d is greater than mbal %d", b.Bal, b.MBal)
 	case b.MBal != 0 && b.Instance == 0:
-		return errors.New("ballot: outside any instance")
+		return errors.New("ballot: it belongs to no instance")
 	case (b.DecidedInstance != 0) != (b.Decided != nil):
-		return errors.New("ballot: a decision without an instance or an instance without a decision")
+		return errors.New("ballot: it has a decision without an instance or an instance without a decision")
 	}
 	for _, g := range [...]*Grant{b.Value, b.Decided} {
 		if err := g.validate(); err != nil {

@@ -15,9 +15,9 @@ type Hearing struct {
 	// that they do not live either, and these members miss every node that does not state it (H1, H2); 0: that is not
 	// so.
 	Vacant boottime.Instant
-	// Isolated says that a majority lives and does not count this node (H3). It describes one moment only.
+	// Isolated is true if a majority lives and does not count this node (H3). It describes one moment only.
 	Isolated bool
-	// Others says that, by fresh echo blocks, some node lives and does not count this node. It describes one moment
+	// Others is true if, by fresh echo blocks, some node lives and does not count this node. It describes one moment
 	// only.
 	Others bool
 	// Ground is the latest instant for which one of two grounds is proven by records that are all dated at that instant

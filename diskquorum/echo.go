@@ -10,10 +10,10 @@ import (
 
 // An echo block, by sector. It has one copy: a torn block is not evidence, and the next heartbeat writes another one.
 //
-//	sector 0: what the owner of the slot says of itself, composed in one step with its echoes (E4)
+//	sector 0: what the owner of the slot states about itself, composed in one step with its echoes (E4)
 //	   0   8  magic "FENCECHO"
 //	   8   2  format version
-//	  10   2  minor version: 1; readers ignore it; fields that an older version leaves zero say nothing
+//	  10   2  minor version: 1; readers ignore it; fields that an older version leaves zero state nothing
 //	  12   1  slot index
 //	  13   1  flags: 1 lives, 2 granted, 4 feeding, 8 holding, 16 settled
 //	  14   2  roster index
@@ -123,7 +123,7 @@ func echoAt(slot int) int {
 // the pings that were last read, by slot.
 func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) error {
 	if len(dst) != BlockSize || e.Index < 0 || e.Index >= slots || slots > MaxSlots || len(echoes) > slots {
-		return fmt.Errorf("encode echo block: slot %d of %d, %d echoes, into %d bytes", e.Index, slots, len(echoes), len(dst))
+		return fmt.Errorf("encode echo block: cannot put slot %d of %d, with %d echoes, into %d bytes", e.Index, slots, len(echoes), len(dst))
 	}
 	clear(dst)
 	le := binary.LittleEndian

@@ -13,7 +13,7 @@ import (
 // Echo blocks are not part of the lease: they are written and read between its I/Os, on each device separately. One
 // device that shows a block is enough for its date, and a failed or late write does not revert a decision.
 
-// pingsKept is how many of its latest pings a node can date. It does not write more in the time for which a date
+// pingsKept is the number of its latest pings that a node can date. It does not write more in the time for which a date
 // counts.
 const pingsKept = 1024
 

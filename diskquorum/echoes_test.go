@@ -79,7 +79,7 @@ func data(op *Op) []byte { return slices.Clone(op.Data) }
 
 func (c *choir) land(op *Op, b []byte) { copy(c.images[op.Device][op.Offset:], b) }
 
-// end ends an I/O after it took so long.
+// end ends an I/O after it took this long.
 func (c *choir) end(i int, op *Op, took time.Duration, err error) {
 	started := c.now
 	c.now = c.now.Add(took)

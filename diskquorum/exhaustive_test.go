@@ -126,7 +126,8 @@ func (s *search) root() *rig {
 	return r
 }
 
-// nearly is settle for nodes whose I/O is slow, up to where each slot has shown the view of its half once and is due.
+// nearly does what settle does, but for nodes whose I/O is slow. It ends when each slot has shown the view of its half
+// once and its next write is due.
 func (r *rig) nearly(groups ...[]int) {
 	for _, g := range groups {
 		for _, i := range g {
@@ -260,7 +261,7 @@ func (r *rig) act(i int) {
 
 const firstHalf = 1<<(sectorsPerBlock/2) - 1
 
-// endings of an I/O: it completes, or it fails and lands late or never, or half of it
+// endings returns the ways in which an I/O can end: it completes, or it fails and lands late or never, or half of it
 // happens first.
 func (s *search) endings(i int, n *rigNode, l left) []move {
 	out := []move{{"done" + digit(i), func(r *rig) left { r.complete(i); r.act(i); return l }}}
@@ -280,8 +281,8 @@ func (s *search) endings(i int, n *rigNode, l left) []move {
 	return out
 }
 
-// revivals of a killed agent: its last write lands, is lost or is still under way when the next agent starts, in the
-// same boot or, if the write is lost or late, in another boot.
+// revivals returns the ways in which a killed agent can start again: its last write lands, is lost or is still under
+// way when the next agent starts, in the same boot or, if the write is lost or late, in another boot.
 func (s *search) revivals(i int, n *rigNode, l left) []move {
 	var out []move
 	if n.orphans[0] != nil {

@@ -134,7 +134,7 @@ type explorer struct {
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
 	foreign *rand.Rand // source for a LUN that gets another owner; nil: it does not
-	lies    *lies      // of faulty storage; nil: the storage works correctly
+	lies    *lies      // what faulty storage does; nil: the storage works correctly
 
 	paused    int // node that is not scheduled, -1: none
 	ios, late int

@@ -22,9 +22,9 @@ type Timing struct {
 	PreferenceDelay time.Duration // head start of a half that reaches the Kubernetes API (L12)
 	Stagger         time.Duration // between the proposers of one half (L12)
 
-	// Takeover is how long an excluded half does not propose after the holders have renounced, while their slots still
-	// move: an agent restart in the living half renounces the grant, and must not hand it to the half that is about to
-	// die.
+	// Takeover is the time for which an excluded half does not propose after the holders have renounced, while their
+	// slots still move: an agent restart in the living half renounces the grant, and must not hand it to the half that
+	// is about to die.
 	Takeover time.Duration
 }
 

@@ -39,7 +39,7 @@ func (r *rig) want(t *testing.T, s tie.State, nodes ...int) {
 	}
 }
 
-// For a holder that has given its grant up, Why says so, and not that the other half lives.
+// If a holder has given its grant up, Why tells this, and not that the other half lives.
 func TestHolderThatGaveUpIsToldWhy(t *testing.T) {
 	r := won(t)
 	r.nodes[0].arb.moveToken()

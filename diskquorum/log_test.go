@@ -66,7 +66,8 @@ func TestEveryWriteCarriesTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B1. The next write carries a decision of others, and it is carried into the next instance (counterexample 13).
+// Guard: B1. A node's next write carries a decision that it has read, and the decision is carried into the next
+// instance (counterexample 13).
 func TestDecisionsOfOthersAreCarried(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -131,7 +132,7 @@ func TestNobodyRenewsFromAnUncertainRead(t *testing.T) {
 	}
 }
 
-// calm: one read in which a member's slot is torn or damaged does not end a grant at once.
+// One read in which a member's slot is torn or damaged does not end a grant at once.
 func TestUnreadableSlotDoesNotEndAGrantAtOnce(t *testing.T) {
 	r := won(t)
 	token := r.nodes[0].out.Token

@@ -143,7 +143,7 @@ func (l *lies) putRight(r *rig, d int) {
 
 // backTruth records what faulty storage has taken from the nodes.
 type backTruth struct {
-	unpromised    string                      // why only B10 is promised any more; "": everything is promised
+	unpromised    string                      // why only B10 is still promised; "": everything is promised
 	lost          []deviceSet                 // by node: devices that went back, and that the node has not accepted again since
 	unread        map[[2]int]boottime.Instant // {node, device}: since when the next read shows the node's agent that the device went back
 	events, known int

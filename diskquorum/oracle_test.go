@@ -65,7 +65,7 @@ type nodeTruth struct {
 	start [MaxDevices]shownStart // by device
 }
 
-// shownStart is what the reads of a device have shown of its first blocks.
+// shownStart is what the reads of a device have shown about its first blocks.
 type shownStart struct {
 	ours bool // the last completed read showed this group's superblock
 	at   boottime.Instant

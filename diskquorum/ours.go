@@ -23,7 +23,7 @@ import (
 // is a different one, but neither allows a write: a node that cannot read cannot get a grant, live by a grant, or know
 // what its writes overwrite, and its slot would only make others wait.
 
-// ErrNotOurs says that the device has something other than this group's superblock.
+// ErrNotOurs means that the device has something other than this group's superblock.
 var ErrNotOurs = errors.New("the LUN is no longer ours")
 
 // OwnSuperblock checks whether the start of a device, with both copies of the superblock, still has the known
@@ -34,7 +34,7 @@ var ErrNotOurs = errors.New("the LUN is no longer ours")
 // overwritten with other data, because partition tables, md and LVM overwrite only one of them.
 func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	if len(data) < superblockBlocks*BlockSize {
-		return nil, fmt.Errorf("read superblock: %d bytes", len(data))
+		return nil, fmt.Errorf("read superblock: the read has only %d bytes", len(data))
 	}
 	ours, blank := 0, 0
 	for copy := range superblockBlocks {
@@ -62,7 +62,7 @@ func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	return nil, fmt.Errorf("read superblock: %w", worn)
 }
 
-// showed records what a successful read of the start of a device shows of its superblock.
+// showed records what a successful read of the start of a device shows about its superblock.
 func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
 	l := &a.lanes[d]
 	dev := &a.table.devices[d]

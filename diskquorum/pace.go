@@ -21,7 +21,7 @@ const paceWindow = 30 * time.Second
 type pace struct {
 	write, read time.Duration
 	greatest    [2]time.Duration // longest round, in this window and in the one before
-	began       boottime.Instant // this window
+	began       boottime.Instant // start of this window
 }
 
 func (p *pace) note(now boottime.Instant, kind OpKind, took time.Duration) {

@@ -16,7 +16,7 @@ func (a *Arbiter) PeerSlot(name string) (rec *Slot, ok bool) {
 	return a.table.entries[i].record(), true
 }
 
-// Pause is what the reads since an instant show about a peer's slot.
+// Pause holds what the reads since an instant show about a peer's slot.
 type Pause struct {
 	Record *Slot // the latest readable one; nil: none. Valid until the next call of Complete
 	Looked bool  // a read that began after the instant was completed, and reads go on
@@ -71,7 +71,7 @@ func (a *Arbiter) PeerWrites(now boottime.Instant, name string) (moves, still bo
 	return a.moves(e), a.table.start.Sub(e.since) >= a.watchTime(e.record())
 }
 
-// readsGoOn returns how old the latest read may be.
+// readsGoOn returns the greatest age of the latest read at which reads still go on.
 func (a *Arbiter) readsGoOn() time.Duration {
 	return (fullViewReadEvery+2)*a.timing.Heartbeat + a.timing.IOTimeout
 }

@@ -40,7 +40,7 @@ type Completion struct {
 	Err     error            // a failed read proves nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
 	Own     []byte           // the result of Op.Own, owned likewise; nil if that read failed
-	// OwnEnded is when the read of Own ended, which may be long before a hanging operation ends; zero:
+	// OwnEnded is the instant at which the read of Own ended, which may be long before a hanging operation ends; zero:
 	// together with the operation.
 	OwnEnded boottime.Instant
 
@@ -58,7 +58,7 @@ type Device interface {
 	ReadAt(p []byte, off int64) (int, error)
 	// WriteAt returns after the data is durable on the device.
 	WriteAt(p []byte, off int64) (int, error)
-	// Size is the usable size in bytes.
+	// Size returns the usable size in bytes.
 	Size() int64
 	Close() error
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Token is netgossip.Token, which grants name.
+// Token is the netgossip.Token that grants name.
 type Token = netgossip.Token
 
 // Superblock describes a formatted LUN. `fencectl lun init` is its only writer.

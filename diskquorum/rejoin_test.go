@@ -58,7 +58,7 @@ func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	}
 }
 
-// Guard: L14. What the partner must state, and what this node must have.
+// Guard: L14. These are the conditions on the partner's statement, and on this node.
 func TestWhoseMajorityCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string

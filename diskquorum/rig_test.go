@@ -168,7 +168,7 @@ func startedRig(t *testing.T, n int) *rig {
 	return r
 }
 
-// rigWrites is about how many writes each slot of a started rig has had.
+// rigWrites is the approximate number of writes that each slot of a started rig has had.
 const rigWrites = 1000
 
 func (r *rig) startAll() {

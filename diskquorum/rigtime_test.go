@@ -52,7 +52,7 @@ func (n *rigNode) busy() bool {
 	return false
 }
 
-// restless is more consecutive I/Os than any node does.
+// restless is a number of consecutive I/Os that no node reaches.
 const restless = 100
 
 // settle sets each node's view to its group and waits, with all ballots held back, until each half is ready to propose

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// fullViewReadEvery is how many heartbeats pass between two table reads while the network view is full: nothing has to
+// fullViewReadEvery is the number of heartbeats between two table reads while the network view is full: nothing has to
 // be decided then, and the read only updates the knowledge of decisions and foreign writers.
 const fullViewReadEvery = 10
 
@@ -67,7 +67,7 @@ func (a *Arbiter) writeDue() boottime.Instant {
 	case a.claim < claimWriting:
 		return boottime.Never
 	case a.stop && !a.dirty:
-		return boottime.Never // the slot says stopped, which is the last record
+		return boottime.Never // the slot states stopped, which is the last record
 	case a.lastWrite.IsZero():
 		return 0
 	case a.dirty:
@@ -77,7 +77,7 @@ func (a *Arbiter) writeDue() boottime.Instant {
 	}
 }
 
-// repeatAtOnce is how many consecutive reads may fail before the next one is delayed.
+// repeatAtOnce is the number of consecutive reads that may fail before the next one is delayed.
 const repeatAtOnce = 3
 
 // readDue returns when the table has to be read next. It delays reads after failures: otherwise a device that fails at
@@ -330,7 +330,7 @@ func (a *Arbiter) Status(now boottime.Instant) Status {
 	return s
 }
 
-// Stopped reports whether the record that says stopped has landed.
+// Stopped reports whether the record that states stopped has landed.
 func (a *Arbiter) Stopped() bool {
 	return a.stop && (a.claim < claimWriting || a.claim == claimFailed || (!a.dirty && !a.inFlight && a.lastWriteOK))
 }

@@ -22,7 +22,7 @@ const (
 // EncodeScratch writes the count-th test block of a run into dst, which holds BlockSize bytes.
 func EncodeScratch(dst []byte, sb *Superblock, run, count uint64) error {
 	if len(dst) != BlockSize {
-		return fmt.Errorf("encode scratch block: into %d bytes", len(dst))
+		return fmt.Errorf("encode scratch block: the buffer has %d bytes, not those of one block", len(dst))
 	}
 	clear(dst)
 	copy(dst, scratchMagic)

@@ -28,7 +28,7 @@ const (
 	trailerCRC      = 508
 )
 
-// blockKind prevents that a block is taken for one of another kind that has the same number in a LUN of another size.
+// blockKind keeps a block from being taken for one of another kind that has the same number in a LUN of another size.
 type blockKind uint16
 
 const (
@@ -39,15 +39,15 @@ const (
 )
 
 var (
-	// ErrBlank says that the whole block is zero: it has not been written since the format.
+	// ErrBlank means that the whole block is zero: it has not been written since the format.
 	ErrBlank = errors.New("block was never written")
-	// ErrTorn says that every sector verifies but the sectors belong to two writes: the newer write has not completed,
+	// ErrTorn means that every sector verifies but the sectors belong to two writes: the newer write has not completed,
 	// or the power failed during it.
 	ErrTorn = errors.New("block is partly written")
-	// ErrCorrupt says that the block does not verify. It may hide anything, even a completed write: it is unknown,
+	// ErrCorrupt means that the block does not verify. It may hide anything, even a completed write: it is unknown,
 	// never empty and never old (B9).
 	ErrCorrupt = errors.New("block is corrupt or not ours")
-	// ErrVersion says that the block verifies but has a newer format.
+	// ErrVersion means that the block verifies but has a newer format.
 	ErrVersion = errors.New("unknown format version")
 )
 

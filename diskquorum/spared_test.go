@@ -32,11 +32,11 @@ func spareTime(tm *Timing) time.Duration {
 	return tm.Expire + rigWatchdog + tm.Takeover + 3*tm.IOTimeout + 15*tm.Heartbeat
 }
 
-// maxMends is how often a slot may be damaged and readable again while a half is spared. After that the premise counts
-// as not true: under all faults, the owner can go on like this for ever.
+// maxMends limits how often a slot may be damaged and become readable again while a half is spared. Beyond that the
+// premise counts as not true: under all faults, the owner can go on like this for ever.
 const maxMends = 5
 
-// mostSpares bounds how long the time may begin again. Under all faults the other half can land late writes for hours
+// mostSpares limits how often the time may begin again. Under all faults the other half can land late writes for hours
 // of virtual time. Schedules that reach the bound are counted, with the seed of one.
 const mostSpares = 1000
 

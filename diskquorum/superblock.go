@@ -31,7 +31,7 @@ import (
 //	192 248  reserved
 //	440   4  copy A: chosen so that the sector's checksum ends with the bytes 55 AA
 //	444   2  reserved
-//	446  16  copy A: a partition of type EE, which makes of the sector a protective MBR
+//	446  16  copy A: a partition of type EE, which makes the sector a protective MBR
 //	462  34  reserved
 //
 // Without the protective MBR, blkid, wipefs, lsblk, file, mkfs and installers would take the LUN for empty. The kernel
@@ -71,9 +71,9 @@ const protective = "\x00\x00\x02\x00\xEE\xFF\xFF\xFF\x01\x00\x00\x00\xFF\xFF\xFF
 const bootSignature = 0xAA55
 
 var (
-	// ErrNoSuperblock says that the block is not a fencing-agent superblock at all.
+	// ErrNoSuperblock means that the block is not a fencing-agent superblock at all.
 	ErrNoSuperblock = errors.New("no fencing-agent superblock")
-	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was interrupted, or two ran at once. An
+	// ErrSuperblocksDiffer means that the two copies describe two LUNs: an init was interrupted, or two ran at once. An
 	// agent must not guess which one the others use.
 	ErrSuperblocksDiffer = errors.New("the two superblock copies differ: an init was interrupted, or something wrote over one of them; " +
 		"`fencectl lun repair restore-superblock DEVICE` tells whether it can be restored from the other, else run `fencectl lun init --force` again")
@@ -89,16 +89,16 @@ func (sb *Superblock) Validate() error {
 	case len(sb.NodeGroup) == 0 || len(sb.NodeGroup) > MaxNameBytes:
 		return fmt.Errorf("node group name: it has %d bytes, but 1 to %d are allowed", len(sb.NodeGroup), MaxNameBytes)
 	case sb.ID == [16]byte{}:
-		return errors.New("id: is zero")
+		return errors.New("id: it is zero")
 	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
-		return errors.New("set: a device that belongs to no set has a place in one")
+		return errors.New("set: the device belongs to no set, but has a place in one")
 	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
 		return fmt.Errorf("set: device %d of %d with set id %x: a set has devices 0 to %d of exactly %d, and a set id that is not zero", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
 	}
 	return nil
 }
 
-// ErrSet says that devices do not make one LUN together.
+// ErrSet means that devices do not make one LUN together.
 var ErrSet = errors.New("the devices do not belong together")
 
 // CheckSet returns why the superblocks do not form one LUN, or nil. A LUN is one device that is not part of a set, or
@@ -155,7 +155,7 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 		return fmt.Errorf("encode superblock: %w", err)
 	}
 	if len(dst) != BlockSize || which < 0 || which >= superblockBlocks {
-		return fmt.Errorf("encode superblock: copy %d into %d bytes", which, len(dst))
+		return fmt.Errorf("encode superblock: cannot put copy %d into %d bytes", which, len(dst))
 	}
 	clear(dst)
 	le := binary.LittleEndian
@@ -249,12 +249,12 @@ func DecodeSuperblock(src []byte, which int) (Superblock, error) {
 	copy(sb.SetID[:], src[sbSetID:])
 	cluster, group := int(src[sbClusterLen]), int(src[sbGroupLen])
 	if cluster > MaxNameBytes || group > MaxNameBytes {
-		return Superblock{}, fmt.Errorf("superblock copy %d: %w: name lengths %d and %d", which, ErrCorrupt, cluster, group)
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: the names have %d and %d bytes", which, ErrCorrupt, cluster, group)
 	}
 	sb.Cluster = string(src[sbCluster : sbCluster+cluster])
 	sb.NodeGroup = string(src[sbGroup : sbGroup+group])
 	if size := le.Uint32(src[sbBlockSize:]); size != BlockSize {
-		return Superblock{}, fmt.Errorf("superblock copy %d: %w: block size %d", which, ErrCorrupt, size)
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: the block size is %d", which, ErrCorrupt, size)
 	}
 	if err := sb.Validate(); err != nil {
 		return Superblock{}, fmt.Errorf("superblock copy %d: %w: %w", which, ErrCorrupt, err)

@@ -60,7 +60,7 @@ func (e *entry) record() *Slot { return &e.newest }
 // arrived returns when, by this node's clock, the record was seen to change, and whether it was.
 func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 0 }
 
-// Table holds what this node knows of the LUN. It is updated by reads of the whole table from a majority of its
+// Table holds what this node knows about the LUN. It is updated by reads of the whole table from a majority of its
 // devices.
 type Table struct {
 	devices []deviceTable
@@ -95,7 +95,7 @@ func NewTable(devices ...*Superblock) *Table {
 // formatted again is noticed in the very read that would be misleading ([Arbiter.showed]).
 func (t *Table) take(c *Completion) error {
 	if want := TableSize(len(t.entries)); len(c.Data) < want {
-		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)
+		return fmt.Errorf("read slot table: only %d of %d bytes were read", len(c.Data), want)
 	}
 	dev := &t.devices[c.Device]
 	for i := range dev.slots {

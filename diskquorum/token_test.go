@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: L1. The events after which the token changes, exactly once.
+// Guard: L1. After each of these events the token changes, exactly once.
 func TestTokenMovesOn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -200,7 +200,7 @@ func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	}
 }
 
-// Guard: L12. The time from the start of the tie to a node's turn.
+// Guard: L12. A node's turn comes this long after the start of the tie.
 func TestDelay(t *testing.T) {
 	r := quad(t)
 	n := r.nodes[3]
@@ -266,8 +266,8 @@ func TestBallotIsNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// calm: a ballot waits for a node of the other half that has not noticed the split, but only if that node is alive and
-// uses the LUN.
+// A ballot waits for a node of the other half that has not noticed the split, but only if that node is alive and uses
+// the LUN.
 func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 	r := quad(t)
 	a := r.nodes[0].arb
@@ -308,8 +308,8 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 	}
 }
 
-// calm: if the holders renounce while they are alive, as at an agent restart, the excluded half gives them time for a
-// new grant for their half. Dead holders get no such time.
+// If the holders renounce while they are alive, as at an agent restart, the excluded half gives them time for a new
+// grant for their half. Dead holders get no such time.
 func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave       func(r *rig)
@@ -339,9 +339,9 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	}
 }
 
-// calm: the time for the holders begins with a read which shows that they may feed. A read with an unknown slot
-// excludes the other half (B9), but does not start the time again: otherwise the wait for a holder whose writes are
-// torn would never end.
+// The time for the holders begins with a read which shows that they may feed. A read with an unknown slot excludes the
+// other half (B9), but does not start the time again: otherwise the wait for a holder whose writes are torn would never
+// end.
 func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
 	r := duel(t)
 	r.nodes[1].arb.timing.Takeover = 7 * time.Second
@@ -359,7 +359,7 @@ func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
 	}
 }
 
-// calm: an unknown slot that does not belong to a holder does not hide that the holder may feed.
+// An unknown slot that does not belong to a holder does not hide that the holder may feed.
 func TestUnreadableSlotOfAnotherDoesNotEndTheHeadStart(t *testing.T) {
 	r := duel(t)
 	r.decide(t, 0)
@@ -373,7 +373,7 @@ func TestUnreadableSlotOfAnotherDoesNotEndTheHeadStart(t *testing.T) {
 	}
 }
 
-// calm: a holder that renounced grants its half again without waiting for itself.
+// A holder that renounced grants its half again without waiting for itself.
 func TestHolderDoesNotWaitForItself(t *testing.T) {
 	r := duel(t)
 	for _, n := range r.nodes {

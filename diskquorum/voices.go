@@ -10,9 +10,10 @@ import (
 // value: there is no evidence.
 type Voice struct {
 	Boot uint64
-	// Until is when the voice is too old to count.
+	// Until is the instant from which the voice is too old to count.
 	Until boottime.Instant
-	// Mutual says that the member saw this node when it composed the block, and uses the same single list as this node.
+	// Mutual is true if the member saw this node when it composed the block, and uses the same single list as this
+	// node.
 	Mutual bool
 }
 

@@ -99,7 +99,7 @@ func TestVoiceOfAMemberInTwoSlots(t *testing.T) {
 	}
 }
 
-// An echo block from before there was a field for the seen members has none, so its owner is not counted.
+// An echo block of a version without the field for the seen members states none, so its owner is not counted.
 func TestEchoBlockOfBefore(t *testing.T) {
 	dump, err := os.ReadFile(filepath.Join("testdata", "golden", "echo_v1_unseen.hex"))
 	if err != nil {

@@ -26,11 +26,11 @@ import (
 var errBack = errors.New("the LUN went back to an older state than this node has read or written (a snapshot, a copy, or a cache in between): " +
 	"this node decides nothing by the LUN until this node counts a majority and sees most of the group write the LUN again")
 
-// past holds what earlier reads of a device have shown of a slot, to detect that it goes back.
+// past holds what earlier reads of a device have shown about a slot, to detect that it goes back.
 type past struct {
 	shown [copiesPerSlot]uint64 // sequence by copy, as last read; 0: blank
 	told  [copiesPerSlot]bool   // by copy: in the latest read it was neither torn nor damaged
-	late  [copiesPerSlot]bool   // by copy: it says that failed writes of its owner may still land
+	late  [copiesPerSlot]bool   // by copy: it states that failed writes of its owner may still land
 	older bool                  // in both copies, the latest read showed older records than the read before
 	base  uint64                // the greatest sequence at the moment when the device was seen to go back, or this slot became older
 	lost  uint64                // the greatest sequence known of the slot until then; 0: none that counts

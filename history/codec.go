@@ -57,7 +57,7 @@ func SlotsFor(size int64) int {
 // Size returns the length of a file of this many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
-// Offset returns where a slot is in the file; slots count from 0.
+// Offset returns the offset of a slot in the file; slots count from 0.
 func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
 // Header returns the beginning of a file of this many slots.
@@ -155,7 +155,7 @@ func Decode(b []byte) (File, error) {
 		return File{}, ErrDamaged
 	}
 	if v := binary.LittleEndian.Uint16(b[8:]); v != Version {
-		return File{}, fmt.Errorf("%w: format %d, this one knows %d", ErrLater, v, Version)
+		return File{}, fmt.Errorf("%w: the file has format %d, but this version only knows %d", ErrLater, v, Version)
 	}
 	slots := binary.LittleEndian.Uint32(b[12:])
 	if binary.LittleEndian.Uint16(b[10:]) != SlotSize || slots == 0 || slots > MaxSlots {

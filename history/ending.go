@@ -10,7 +10,7 @@ import (
 // End is the way in which a boot ended, as far as its agent recorded it.
 type End string
 
-// The ends. Their names are read by programs.
+// These are the ends. Programs read their names.
 const (
 	EndStopped   End = "stopped"    // planned stop of the agent, after which the node went down or was rebooted
 	EndDisarmed  End = "disarmed"   // in maintenance: no watchdog would have reset the node
@@ -67,7 +67,7 @@ func Before(records []Record, present uint64) (e Ending, ok bool) {
 // Ending returns how this boot ended, by its records. A boot that still runs is treated as if it had ended now.
 func (b *Boot) Ending() Ending {
 	e := Ending{Boot: b.Nonce, End: EndSudden}
-	var said *Record // the record that the node was about to end
+	var said *Record // the record which states that the node was about to end
 	for i := range b.Records {
 		r := &b.Records[i]
 		e.Last = r.Wall

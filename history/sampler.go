@@ -13,7 +13,8 @@ type Sampler struct {
 	any         bool
 }
 
-// Note records one measurement, at up, and returns a record when a sample is due. fed says whether slack is meaningful.
+// Note records one measurement, at up, and returns a record when a sample is due. fed reports whether slack is
+// meaningful.
 func (s *Sampler) Note(up time.Duration, fed bool, slack, write, read time.Duration) (Record, bool) {
 	if !s.any {
 		s.since, s.slack, s.any = up, 0, true

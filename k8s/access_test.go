@@ -81,8 +81,8 @@ func serve(t *testing.T) *k8stest.Server {
 	return s
 }
 
-// The cost of an agent for the API server: in its first hour, in a steady hour, and in an hour in which the server is
-// unreachable.
+// The test counts an agent's requests to the API server in its first hour, in a steady hour, and in an hour in which
+// the server is unreachable.
 func TestRequestsOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -110,8 +110,8 @@ func TestRequestsOfAnAgent(t *testing.T) {
 			}
 		}
 		hour()
-		// There is one list for this node's Node. A first list needs two, since a cached answer is not believed. Then
-		// there is one every five minutes.
+		// One list request is for this node's Node. The first list of members takes two, because a cached answer is not
+		// believed. After that there is one every five minutes.
 		lists, watches, others := counts()
 		if lists < 3+11 || lists > 3+15 || watches != 1 || others != 2 {
 			t.Errorf("the first hour: %d lists, %d watches, %d others, want 14..18, 1, 2", lists, watches, others)

@@ -11,14 +11,14 @@ import (
 // certainty is the probability with which WorstDetection may be wrong.
 const certainty = 1e-9
 
-// SuspicionMin is the time that a suspect has to refute the suspicion once enough others confirm it. It grows with the
-// decimal logarithm of n, of which memberlist keeps three digits.
+// SuspicionMin returns the time that a suspect has to refute the suspicion once enough others confirm it. It grows with
+// the decimal logarithm of n, of which memberlist keeps three digits.
 func (p Params) SuspicionMin(n int) time.Duration {
 	thousandths := time.Duration(1000 * max(1, math.Log10(max(1, float64(n)))))
 	return time.Duration(p.SuspicionMult) * thousandths * p.ProbeInterval / 1000
 }
 
-// SuspicionMax is the time that a suspect has to refute the suspicion while no other member confirms it.
+// SuspicionMax returns the time that a suspect has to refute the suspicion while no other member confirms it.
 func (p Params) SuspicionMax(n int) time.Duration {
 	if p.Confirmations(n) == 0 {
 		return p.SuspicionMin(n)
@@ -26,16 +26,16 @@ func (p Params) SuspicionMax(n int) time.Duration {
 	return p.SuspicionMin(n) * time.Duration(p.SuspicionMaxTimeoutMult)
 }
 
-// AccusedSince is the minimum age of the accusation when memberlist reports a death. The accusation begins with the
-// probe that was not answered; memberlist waits a ProbeInterval after it before it suspects the member. A member that
-// has answered since then is not dead, no matter how many members say so. AccusedSince is short compared to D_max.
+// AccusedSince returns the minimum age of the accusation when memberlist reports a death. The accusation begins with
+// the probe that was not answered; memberlist waits a ProbeInterval after it before it suspects the member. A member
+// that has answered since then is not dead, no matter how many members say so. AccusedSince is short compared to D_max.
 func (p Params) AccusedSince() time.Duration {
 	return min(p.ProbeInterval+p.SuspicionMin(1), p.EvidenceMaxAge/2)
 }
 
-// Confirmations is how many other members must also suspect a member before the time shrinks from SuspicionMax to
-// SuspicionMin. It is 0 if the group does not have so many other members: the first suspicion then runs for
-// SuspicionMin.
+// Confirmations returns the number of other members that must also suspect a member before the time shrinks from
+// SuspicionMax to SuspicionMin. It is 0 if the group does not have so many other members: the first suspicion then runs
+// for SuspicionMin.
 func (p Params) Confirmations(n int) int {
 	if k := p.SuspicionMult - 2; k > 0 && n-2 >= k {
 		return k
@@ -43,27 +43,27 @@ func (p Params) Confirmations(n int) int {
 	return 0
 }
 
-// Transmissions is how often one member passes on one piece of news.
+// Transmissions returns how often one member passes on one piece of news.
 func (p Params) Transmissions(n int) int {
 	return p.RetransmitMult * int(math.Ceil(math.Log10(float64(max(1, n)+1))))
 }
 
-// ProbeWindow is the longest that one failing probe may take: a member that doubts its own
-// health waits AwarenessMaxMultiplier times as long as a healthy one.
+// ProbeWindow returns the longest time that one failing probe may take: a member that doubts its own health waits
+// AwarenessMaxMultiplier times as long as a healthy one.
 func (p Params) ProbeWindow() time.Duration {
 	return p.ProbeInterval * time.Duration(max(1, p.AwarenessMaxMultiplier))
 }
 
-// Spread is how long a piece of news needs to reach all members if no packet is lost: each round of gossip multiplies
-// the number of members that know it by 1 + GossipNodes.
+// Spread returns the time that a piece of news needs to reach all members if no packet is lost: each round of gossip
+// multiplies the number of members that know it by 1 + GossipNodes.
 func (p Params) Spread(n int) time.Duration {
 	rounds := math.Ceil(math.Log(max(2, float64(n))) / math.Log(1+max(1, float64(p.GossipNodes))))
 	return p.GossipInterval * time.Duration(rounds)
 }
 
-// TypicalDetection is the mean time from a crash until all survivors know of it from memberlist, if they are healthy.
-// It is the sum of the wait for the first probe of the dead member, the probe, the suspicion, and the spread of the
-// news.
+// TypicalDetection returns the mean time from a crash until all survivors have learnt of it from memberlist, if they
+// are healthy. It is the sum of the wait for the first probe of the dead member, the probe, the suspicion, and the
+// spread of the news.
 func (p Params) TypicalDetection(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -77,7 +77,7 @@ func (p Params) TypicalDetection(n int) time.Duration {
 // of at least 1-1/e, so 21 rounds miss it with a probability below 1e-9. And no member is left out for longer than 2n-3
 // rounds, because each member probes a permutation of the others.
 //
-// No decision waits that long: evidence older than EvidenceMaxAge does not count.
+// No decision waits for it: evidence older than EvidenceMaxAge does not count.
 func (p Params) WorstDetection(n int) time.Duration {
 	if n < 2 {
 		return 0

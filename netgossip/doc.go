@@ -11,7 +11,7 @@
 //     age of a view is never understated.
 //   - A peer is seen while its evidence is younger than MaxAge (D_max) on as many
 //     networks as the [Policy] asks for and no network's memberlist calls it dead there.
-//   - A peer is counted while it is seen, its own statement of the same age says
+//   - A peer is counted while it is seen, its own statement of the same age states
 //     that it sees us, and it has the same roster. Merely being seen is not enough:
 //     one-way links would otherwise give two halves a common member.
 //

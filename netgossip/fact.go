@@ -21,7 +21,8 @@ const (
 // Known reports whether this version knows the kind. Later versions may add kinds, which this version ignores.
 func (k FactKind) Known() bool { return k >= FactSentence && k <= FactUnfired }
 
-// MaxFacts is how many facts one statement has room for. It is limited by the size of a packet, see wire.Append.
+// MaxFacts is the number of facts for which one statement has room. It is limited by the size of a packet, see
+// wire.Append.
 const MaxFacts = 4
 
 // Fact is a report that a node passes on about one boot of another node. It is passed on as received, and is not a

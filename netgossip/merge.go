@@ -44,10 +44,11 @@ type Merger struct {
 }
 
 type link struct {
-	anchor  boottime.Instant // of the evidence: start of the latest probe of this node that was answered
-	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
-	answer  boottime.Instant // start of the latest probe of this node that was answered, no matter what the answer said
-	contact boottime.Instant // start of the latest such probe whose answer said that the peer sees us
+	anchor boottime.Instant // of the evidence: start of the latest probe of this node that was answered
+	lostAt boottime.Instant // when memberlist declared it dead; evidence from before is void
+	// start of the latest probe of this node that was answered, no matter what the answer stated
+	answer  boottime.Instant
+	contact boottime.Instant // start of the latest such probe whose answer stated that the peer sees us
 	missed  boottime.Instant // start of the latest probe that had no such answer
 	proven  boottime.Instant // when the peer was last proven to be there, for people: no decision uses it, and nothing voids it
 	alive   bool             // memberlist's opinion
@@ -346,8 +347,8 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		}
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		// Every answer says whether the peer sees us, and a vouch covers only peers that do. So this is as fresh as the
-		// evidence that we see the peer. The rest of its statement may be older.
+		// Every answer states whether the peer sees us, and a vouch covers only peers that do. So this is as fresh as
+		// the evidence that we see the peer. The rest of its statement may be older.
 		if st := &m.peers[p]; st.contact {
 			v.Contact.Add(p)
 			if st.mutual {

@@ -213,7 +213,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// A deliberately simple reimplementation: sort everything, every time.
+// dumbView is a deliberately simple reimplementation: it sorts everything each time.
 func dumbView(m *Merger, now boottime.Instant, quorum int) View {
 	v := View{NextExpiry: boottime.Never}
 	v.Counted.Add(m.roster.Self)
@@ -437,8 +437,8 @@ func TestRenumberReadsStatementsAgain(t *testing.T) {
 	read("its roster is left", 2, roster.Set{}, roster.FullSet(roster.MaxNodes))
 }
 
-// After a heal the first answer of a peer says that it does not see us yet. An accusation from before the
-// heal does not void that answer.
+// After a heal the first answer of a peer states that it does not see us yet. An accusation from before the heal does
+// not void that answer.
 func TestDeathLeavesAnAnswerThatDoesNotSeeUs(t *testing.T) {
 	m := testMerger(t, 3, 1, Any())
 	m.MemberChanged(0, 1, true, 9*sec)

@@ -7,7 +7,7 @@ import "time"
 // boot.
 const MaxSentence = 3 * time.Second
 
-// driverSlack is how late a driver may be in one countdown: the minimum heartbeat, and the reset itself.
+// driverSlack is the most by which a driver may be late in one countdown: the minimum heartbeat, and the reset itself.
 const driverSlack = 500 * time.Millisecond
 
 // SentenceBound returns B: the time, by a node's own clock, from hearing a sentence until the condemned boot has

@@ -52,7 +52,7 @@ type Statement struct {
 	Token    Token
 	Seen     roster.Set // members that answered the node within its D_max, without itself
 	View     roster.Set // members that the node counts, including itself
-	// Guarded holds the peers whose latest statement says that their guard kills. A peer that is about to disarm reads
+	// Guarded holds the peers whose latest statement shows that their guard kills. A peer that is about to disarm reads
 	// here which nodes still take it for guarded.
 	Guarded roster.Set
 	// Dues holds the node's dated claims about guarded peers that it has lost. The node has stated to see none of them
@@ -62,27 +62,27 @@ type Statement struct {
 	// read dues. A claim covers that whole time, not only one moment.
 	Lost  roster.Set
 	Guard Guard
-	// Terms defines how the node breaks ties. Agreed says that a majority of the roster has stated the same terms to
+	// Terms defines how the node breaks ties. Agreed is true if a majority of the roster has stated the same terms to
 	// the node since it adopted them (lease.md T1).
 	Terms    Terms
 	Agreed   bool
 	Feeding  bool // the node has permission to feed at present
 	Stopping bool // planned stop: its absence is not a failure
-	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and this is the watchdog's timeout;
-	// 0: not condemned, or not announced.
+	// Sentence is set if Boot is condemned: nothing feeds its watchdog any more, and Sentence is the watchdog's
+	// timeout; 0: not condemned, or not announced.
 	Sentence time.Duration
 	// Facts lists what the node passes on about other nodes; unused entries of kind 0 come last. Facts use names, so
 	// they are valid under any roster.
 	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
 	APIReachable bool
-	// Unheard says that the node's agent follows its Node, and that the source of the Node no longer answers:
-	// Kubernetes may not hear the node either. Unheard decides nothing here.
+	// Unheard is true if the node's agent follows its Node, and the source of the Node no longer answers: Kubernetes
+	// may not hear the node either. Unheard decides nothing here.
 	Unheard bool
 	Version string
-	// Stated is when the statement was made, as time since the boot of its node, by that node's clock. It orders the
-	// statements of one boot, which may overtake each other on two networks, and shows the age of the boot; zero:
-	// unknown.
+	// Stated is the time at which the statement was made, counted from the boot of its node by that node's clock. It
+	// orders the statements of one boot, which may overtake each other on two networks, and shows the age of the boot;
+	// zero: unknown.
 	Stated boottime.Instant
 }
 
@@ -144,7 +144,7 @@ type Answer struct {
 	SentAt    boottime.Instant
 	Statement *Statement // nil: a brief answer
 	Sight     Sight      // of a brief answer
-	// Sees says that the peer sees this node. It is needed if the statement's sets use another roster than the
+	// Sees is true if the peer sees this node. It is needed if the statement's sets use another roster than the
 	// receiver's, and so cannot show it.
 	Sees bool
 	// Relay is the peer's relay in this reply; its Anchor is on this node's clock.

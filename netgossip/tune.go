@@ -35,7 +35,7 @@ type Params struct {
 	EvidenceMaxAge time.Duration
 }
 
-// SuspectAfter is how long a peer may owe an answer before it is shown as a suspect. It is probed again after each
+// SuspectAfter returns how long a peer may owe an answer before it is shown as a suspect. It is probed again after each
 // EvidenceTimeout, so two lost packets are not enough.
 func (p Params) SuspectAfter() time.Duration { return 3 * p.EvidenceTimeout }
 

@@ -12,7 +12,7 @@ import (
 //
 //   - A vouch is dated like evidence, by the start of a probe that was answered, and counts for MaxAge from then.
 //   - It covers a peer only under four conditions: memberlist calls the peer alive; the peer has answered a probe of
-//     ours since the network came up and since the peer was last lost; its latest answer on that network said that it
+//     ours since the network came up and since the peer was last lost; its latest answer on that network stated that it
 //     sees us; and it has not missed a sample since.
 //   - A peer that missed a sample is no longer covered and keeps only its own evidence, dated by the vouch at the time
 //     of the unanswered probe. If many other peers are lost at the same time, its evidence ends at once.
@@ -63,10 +63,10 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
-	// Share is how many networks notice that a peer vanishes, at least 1: the mean over the peers whose loss matters,
-	// rounded down to eighths. These networks share the samples.
+	// Share is the number of networks that notice when a peer vanishes, at least 1: the mean over the peers whose loss
+	// matters, rounded down to eighths. These networks share the samples.
 	Share float64
-	// Any says that one network suffices to reach a peer, and that there are several.
+	// Any is true if one network suffices to reach a peer, and that there are several.
 	Any bool
 	// Each asks for fresh statements of every peer, whatever the margin.
 	Each bool
@@ -138,7 +138,7 @@ func (m *Merger) share(v *View, gone float64, most int) float64 {
 	return math.Floor(8*float64(sum)/float64(worst)) / 8
 }
 
-// Pace is how the peers of one network are probed.
+// Pace is the way in which the peers of one network are probed.
 type Pace struct {
 	// Interval is the time between two probes of one peer if each peer is probed; 0 if samples are taken.
 	Interval time.Duration
@@ -165,7 +165,7 @@ func (d Demand) gone() float64 {
 const maxDirectRate = 125
 
 // Pace chooses between probing every peer and sampling, whichever costs less. A quarter of p.EvidenceMaxAge is left for
-// repeated probes. direct says that every peer is probed at present; a change must save enough.
+// repeated probes. direct reports that every peer is probed at present; a change must save enough.
 //
 // The samples that are needed within MaxAge are shared among the networks that would all notice the loss.
 func (d Demand) Pace(p Params, peers int, direct bool) Pace {
@@ -190,8 +190,8 @@ func (p Params) RoundTime(peers int) time.Duration {
 	return min(time.Duration(peers)*time.Second/roundRate, p.EvidenceMaxAge*3/5)
 }
 
-// roundRate is how many peers per second are probed when all of them have to be probed soon. With very many peers the
-// rate is higher, so that the round ends long before the evidence expires.
+// roundRate is the number of peers per second that are probed when all of them have to be probed soon. With very many
+// peers the rate is higher, so that the round ends long before the evidence expires.
 const roundRate = 200
 
 // SamplingDelay returns how long beyond EvidenceMaxAge a node of a roster of n may still count peers that are gone,

@@ -20,7 +20,7 @@ type Process struct {
 // String names the process in a message.
 func (p Process) String() string {
 	if p.PID == 0 {
-		return "a process that is not to be seen from here"
+		return "a process that is not visible from here"
 	}
 	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
 }

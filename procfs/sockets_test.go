@@ -38,7 +38,7 @@ func TestBinds(t *testing.T) {
 		"10.0.0.1:7946":  "speaker (process 77)",
 		"10.0.0.2:7946":  "",
 		"0.0.0.0:7946":   "speaker (process 77)",
-		"127.0.0.1:9110": "a process that is not to be seen from here",
+		"127.0.0.1:9110": "a process that is not visible from here",
 		"127.0.0.1:9111": "", // a connection does not prevent listening
 		"10.0.0.1:7947":  "speaker (process 77)",
 		"[fd00::1]:7947": "speaker (process 77)",

@@ -83,7 +83,7 @@ func measureDelivery(b *testing.B, subscribers int, stuck bool) {
 		published.Store(&now)
 		hub.Publish(e)
 		for got.Load() < want {
-			<-arrived // it has room for one: a subscriber has received the event
+			<-arrived // the channel has room for one value: some subscriber has received the event
 		}
 	}
 	used := processorTime() - before

@@ -22,9 +22,9 @@ const bareVariable = "FENCING_TEST_BARE"
 // bareSize is the size of an event on the agent's socket: the message and the frames of gRPC and HTTP/2 around it.
 const bareSize = 96
 
-// BenchmarkRatioToBroadcast measures the time from a decision to a hundred subscribers, each in its own process. Event
-// by event it also measures what the kernel alone needs: a loop writes as many bytes to a hundred Unix sockets, each
-// with a process that sleeps in read(2). p99-ratio is the first time divided by the second.
+// BenchmarkRatioToBroadcast measures the time from a decision to a hundred subscribers, each in its own process. For
+// each event it also measures how long the kernel alone takes: a loop writes as many bytes to a hundred Unix sockets,
+// each with a process that sleeps in read(2). p99-ratio is the first time divided by the second.
 func BenchmarkRatioToBroadcast(b *testing.B) {
 	const subscribers = 100
 	hub, path := serveOnSocket(b)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultSocket is where an agent listens unless its api.socket says otherwise.
+	// DefaultSocket is the path at which an agent listens unless its api.socket sets another one.
 	DefaultSocket = "/var/run/fencing-agent.sock"
 	// DefaultHold is longer than an agent takes to be replaced, and far shorter than Kubernetes takes to notice a dead
 	// node.

@@ -128,7 +128,8 @@ func TestManyEventsFewCalls(t *testing.T) {
 	})
 }
 
-// TestOneCallAtATime: this holds for readers that take turns and for Follow's goroutine.
+// TestOneCallAtATime: no two calls overlap, although both the goroutine that reads a stream and Follow's goroutine
+// call.
 func TestOneCallAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -161,8 +162,8 @@ func TestOneCallAtATime(t *testing.T) {
 	})
 }
 
-// TestFloodWhileTheCallbackIsStuck: the number of nodes limits what is kept, and the agent does not end a stream whose
-// callback is slow.
+// TestFloodWhileTheCallbackIsStuck: the follower keeps at most one entry for each node, and the agent does not end a
+// stream whose callback is slow.
 func TestFloodWhileTheCallbackIsStuck(t *testing.T) {
 	a, w := newAgent(t), newWitness()
 	hub := a.start()
@@ -206,7 +207,7 @@ func mustDefaults(t testing.TB, c Config) Config {
 	return c
 }
 
-// eventually polls until ok returns true. It is for states that cause no event.
+// eventually polls until ok returns true. Tests use it for states that no event reports.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -265,7 +266,7 @@ func TestConnectionBreaks(t *testing.T) {
 	})
 }
 
-// TestHold: how long the last update stays in force, to the millisecond.
+// TestHold checks to the millisecond how long the last update stays in force.
 func TestHold(t *testing.T) {
 	const hold, goneAfter = 3 * time.Second, 10500 * time.Millisecond
 	for _, tt := range []struct {
@@ -310,7 +311,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestNoAgentAtAll: after the hold time the callback is told, once, that there is no agent.
+// TestNoAgentAtAll: after the hold time the callback learns, once, that there is no agent.
 func TestNoAgentAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -350,7 +351,7 @@ func TestNodeThatLeftBefore(t *testing.T) {
 			synctest.Wait()
 		}
 		want(t, w.last(), "connected", "n1 n2", "n4 n5", "+n2")
-		time.Sleep(rosterInterval + askInterval) // n5 is not a member
+		time.Sleep(rosterInterval + askInterval) // long enough for the follower to learn that n5 is not a member
 		synctest.Wait()
 		want(t, w.last(), "connected", "n1 n2", "n4", "")
 	})

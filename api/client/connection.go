@@ -30,7 +30,7 @@ const (
 	// askInterval is the time between two checks whether the agent is alive. A process that is stopped or frozen keeps
 	// its socket open.
 	askInterval = time.Second
-	// patience is how long an answer may take before the connection is given up.
+	// patience is the time that an answer may take before the client gives the connection up.
 	patience = 5 * time.Second
 	// rosterInterval is the time between two reads of the list of members.
 	rosterInterval = time.Minute

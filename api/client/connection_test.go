@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Guard: an agent that knew the deadline would end the stream first, and the client would take that for an agent that
-// has gone.
+// Guard: an agent that knew the deadline would end the stream first, and the client would conclude that the agent is
+// gone.
 func TestStreamsTellNoDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, cancel := context.WithTimeout(t.Context(), time.Second)

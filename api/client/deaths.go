@@ -16,8 +16,8 @@ import (
 // future was dated by another clock, or before the clock was set back; its age is not known.
 const staleAfter = 5 * time.Second
 
-// maxTold is how many boots of one node [FollowDeaths] remembers. Only a node that resets itself again and again has
-// more deaths than that while one program runs.
+// maxTold is the number of boots of one node that [FollowDeaths] remembers. Only a node that resets itself again and
+// again has more deaths than that while one program runs.
 const maxTold = 16
 
 // The reasons why a death is not known to a program yet, so that waiting makes sense. [WaitFenced] passes them to its
@@ -28,7 +28,7 @@ var (
 	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
 	ErrStandsStill = errors.New("the agent stands still: its status is old")
 	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.
-	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what the agent says about others allows nothing")
+	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: its statements about other nodes allow nothing")
 	// ErrAnswers: the node runs.
 	ErrAnswers = errors.New("the node answers")
 	// ErrNotProven: the node is LEFT because it does not answer. It may be running, even if its agent was stopped.
@@ -37,7 +37,7 @@ var (
 	ErrOtherBoot = errors.New("the agent knows only another boot of the node")
 	// ErrNoProof: the status calls the node fenced without the proof or the boot. The agent is of an older version, or
 	// has never met the node.
-	ErrNoProof = errors.New("the agent calls the node fenced, but does not say which boot, or how that is known")
+	ErrNoProof = errors.New("the agent calls the node fenced, but does not name the boot, or how its death is known")
 )
 
 // ErrOwnNode means that the node's own agent was asked. While that agent answers, the node is not dead.
@@ -140,7 +140,7 @@ func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func
 	return ProvenDeath{}, fmt.Errorf("wait for the death of %s: %w: %w", node, context.Cause(ctx), why)
 }
 
-// isBoot reports whether s can be a boot_nonce. Waiting for anything else would be in vain.
+// isBoot reports whether s can be a boot_nonce. Waiting for any other text would never end.
 func isBoot(s string) bool {
 	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
@@ -166,7 +166,7 @@ func usable(u *StatusUpdate, now time.Time) error {
 	return nil
 }
 
-// judge returns the death that is waited for, or why it is not known.
+// judge returns the death for which the caller waits, or the reason why it is not known.
 func judge(u *StatusUpdate, node, boot string, now time.Time) (ProvenDeath, error) {
 	why := usable(u, now)
 	if nodes := u.Status.GetNodes(); len(nodes) > 0 && !errors.Is(why, ErrNoWord) && !errors.Is(why, ErrStandsStill) {
@@ -197,7 +197,7 @@ func unknownNode(node string, nodes []*fencingv1.NodeStatus) error {
 	return e
 }
 
-// fencedNow is the death of a node that is fenced at this moment. The death of an earlier boot does not count: the
+// fencedNow returns the death of a node that is fenced at this moment. The death of an earlier boot does not count: the
 // present boot may be running.
 func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
 	switch d, named := deathOf(n); {
@@ -212,7 +212,7 @@ func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
 	}
 }
 
-// deadBoot is the death of one boot, whatever has happened to the node since.
+// deadBoot returns the death of one boot, whatever has happened to the node since.
 func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	d, named := deathOf(n)
 	runs, last := "", lastBoot(n)
@@ -232,7 +232,7 @@ func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	return ProvenDeath{}, ErrNotProven
 }
 
-// lastBoot is the boot that a node named when it was last met; "": it named none.
+// lastBoot returns the boot that a node named when it was last met; "": it named none.
 //
 // Invariant: a token of zeros names no boot, so it is not another boot. An agent that has just started for the first
 // time has no token yet, and its node's boot has not changed.

@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// machine is the true state of a node, and what the agent that observes it has concluded.
+// machine holds the true state of a node, and what the agent that observes it has concluded.
 type machine struct {
 	name   string
 	boot   int
@@ -34,7 +34,7 @@ type world struct {
 	agent    *agent
 	up       bool
 	quorum   bool
-	before   bool // the agents have a version that does not forget a death that was contradicted
+	before   bool // the agents run a version that still names a death after it was contradicted
 	machines []*machine
 
 	mu   sync.Mutex
@@ -122,10 +122,10 @@ func (w *world) step() {
 	case k < 8 && m.runs && (m.liar || !m.linked):
 		m.linked = !m.linked
 	case k < 12 && !(m.runs && m.linked) && m.known != 0 && (m.liar || !m.runs || m.boot != m.known):
-		m.ended, m.defied = m.known, false // proven; for the liar also when it is not true
+		m.ended, m.defied = m.known, false // proven dead; the liar may still run
 	case k < 14:
 		w.quorum = !w.quorum
-	case k == 14: // the agent is restarted and has forgotten
+	case k == 14: // the agent restarts and has forgotten all boots
 		for _, m := range w.machines {
 			m.known, m.ended, m.defied = 0, 0, false
 		}
@@ -182,7 +182,7 @@ type ledgerOfDeaths struct {
 	tells int
 }
 
-// proven checks a death that has just been reported. The report may be as old as a status may be to count.
+// proven checks a death that has just been reported. The report may be as old as the oldest status that counts.
 func (l *ledgerOfDeaths) proven(by, key string) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *ledgerOfDeaths) proven(by, key string) {
 		return
 	}
 	if m := l.world.machines[1]; m.liar && key == word(m.name, m.boot) {
-		return // what the agent itself was mistaken about
+		return // the agent itself was mistaken
 	}
 	l.t.Errorf("%s told the death of %s, which runs", by, key)
 }

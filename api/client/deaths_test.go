@@ -27,7 +27,7 @@ type waiting struct {
 	done   chan struct{}
 
 	mu    sync.Mutex
-	whys  []error // without repetitions
+	whys  []error // the reasons for the wait, in order; a repeated reason is recorded once
 	death ProvenDeath
 	err   error
 }
@@ -193,7 +193,8 @@ func TestWhatIsNoDeath(t *testing.T) {
 	}
 }
 
-// Guard: a status decides nothing if its age is not known: it is old, or the clock that dated it is ahead of this one.
+// Guard: an old status decides nothing, and neither does one from a clock that is far ahead of this one: its age is
+// unknown.
 func TestAgeOfAStatus(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]error{0: nil, 4 * time.Second: nil, -4 * time.Second: nil, 6 * time.Second: ErrStandsStill, -time.Hour: ErrStandsStill} {
@@ -251,7 +252,7 @@ func TestWhatIsADeath(t *testing.T) {
 				a, s := runsWith(t)
 				w := waitFor(t, a, "n3", c.boot)
 				w.waits(t, "before", ErrAnswers)
-				s.mu.Lock() // all of it goes into one status
+				s.mu.Lock() // so that one status has all of these changes
 				for _, change := range c.words {
 					change(s.st)
 				}
@@ -275,7 +276,7 @@ func TestAWaitOutlivesTheAgent(t *testing.T) {
 		a.stop()
 		s.change(func(st *fencingv1.Status) { st.Verdict.Quorum = true })
 		w.waits(t, "the agent is gone", ErrNoWord)
-		s.change(func(st *fencingv1.Status) { // a later agent has forgotten
+		s.change(func(st *fencingv1.Status) { // the next agent has forgotten the death
 			s.began = time.Now()
 			st.Nodes[2].Death, st.Nodes[2].State = nil, fencingv1.NodeState_NODE_STATE_UNKNOWN
 		})

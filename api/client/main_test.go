@@ -111,7 +111,7 @@ func (a *agent) freeze() {
 	select {
 	case <-a.gate:
 		a.gate = make(chan struct{})
-	default: // a caller that waits at the gate would then wait for ever at another one
+	default: // already frozen: a new gate would block for ever the callers that wait at the present one
 	}
 }
 

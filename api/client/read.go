@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// callbackPatience is how long a callback may keep the stream from being read. The queues of the agent and the stream
-// hold far more events than arrive in this time.
+// callbackPatience is the time for which a callback may keep the stream from being read. The queues of the agent and
+// the stream hold far more events than arrive in this time.
 const callbackPatience = 10 * time.Millisecond
 
-// lull is how long the stream must have been quiet before an event is reported at once. Events in faster succession,
-// when a group falls apart or after a long callback, are reported by Follow's goroutine while the stream is being read:
-// many events in few calls.
+// lull is the time for which the stream must have been quiet before an event is reported at once. Events in faster
+// succession, when a group falls apart or after a long callback, are reported by Follow's goroutine while the stream is
+// being read: many events in few calls.
 const lull = 100 * time.Microsecond
 
 // The states of the goroutine that reads a stream.

@@ -7,8 +7,8 @@ import (
 // sockets lists where an agent may listen: the default of the configuration, and the path in the chart's DaemonSet.
 var sockets = [...]string{DefaultSocket, "/run/fencing-agent/fencing-agent.sock"}
 
-// FindSocket is the path at which an agent, installed by a package or a DaemonSet, listens on this machine. It also
-// works in a container that has the socket's folder at the same path. Without an agent it is DefaultSocket.
+// FindSocket returns the path at which an agent, installed by a package or a DaemonSet, listens on this machine. It
+// also works in a container that has the socket's folder at the same path. Without an agent it is DefaultSocket.
 func FindSocket() string { return findSocket("", sockets[:]) }
 
 // findSocket looks below a root.

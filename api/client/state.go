@@ -10,13 +10,13 @@ import (
 // State is the agent's latest state, and whether it may still be used. The maps belong to the follower and change after
 // the callback has returned: clone a map to keep it. The messages in them never change.
 type State struct {
-	// InForce: the agent has answered, and has not been silent for Config.Hold. While it is false the sets are out of
-	// date: use another source, for instance Kubernetes' view.
+	// InForce is true if the agent has answered, and has not been silent for Config.Hold. While it is false the sets
+	// are out of date: use another source, for instance Kubernetes' view.
 	InForce bool
-	// Connected: there is a stream. Without a stream, sets in force are the last known ones: the replacement of an
-	// agent means nothing for other nodes.
+	// Connected is true while there is a stream. Without a stream, sets in force are the last known ones: the
+	// replacement of an agent means nothing for other nodes.
 	Connected bool
-	// Err is why there is no connection; nil while there is one.
+	// Err is the reason why there is no connection; nil while there is one.
 	Err error
 
 	// Revision is the revision of the set, by the count of the agent that is, or was, connected.
@@ -33,7 +33,7 @@ type Edge struct {
 	Type fencingv1.EventType // LEFT or JOIN; JOIN of an available node changes its addresses
 	Node *fencingv1.Node
 	Time time.Time // wall clock of the agent's decision
-	// Missed: it happened while there was no stream, and is derived from the sets before and after.
+	// Missed is true if the change happened while there was no stream, and is derived from the sets before and after.
 	Missed bool
 }
 
@@ -44,7 +44,7 @@ type Update struct {
 	Edges []Edge
 }
 
-// change is what happened to one node since the last callback.
+// change records what happened to one node since the last callback.
 type change struct {
 	known bool  // the callback's Available has the node
 	left  *Edge // it was LEFT; nil if only its addresses changed

@@ -19,9 +19,9 @@ const MinStatusHold = 10 * time.Second
 type StatusUpdate struct {
 	// Status is the agent's latest status; nil: it has sent none yet.
 	Status *fencingv1.Status
-	// InForce: the status is not older than the hold time.
+	// InForce is true while the status is not older than the hold time.
 	InForce bool
-	// Err is why there is no connection to the agent; nil while there is one.
+	// Err is the reason why there is no connection to the agent; nil while there is one.
 	Err error
 
 	// Proven lists deaths that the callback has not seen yet, in the order of the nodes' names. The first update
@@ -86,7 +86,7 @@ func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error
 	return nil
 }
 
-// statusNews is a status of the connection, or why there is none.
+// statusNews is a status of the connection, or the reason why there is none.
 type statusNews struct {
 	status *fencingv1.Status
 	at     time.Time

@@ -20,7 +20,7 @@ type scene struct {
 	mu    sync.Mutex
 	began time.Time
 	st    *fencingv1.Status
-	// halted is when the agent's loop took its last status; zero while the loop runs.
+	// halted is the time at which the agent's loop took its last status; zero while the loop runs.
 	halted time.Time
 	ahead  time.Duration // by how much the wall clock is ahead
 }
@@ -204,7 +204,8 @@ func TestLateStatusMakesNotOneAgentOfTwo(t *testing.T) {
 	}
 }
 
-// Guards: an agent that was restarted has forgotten, and this withdraws nothing. But a node that answers is alive.
+// Guards: a restarted agent has forgotten all deaths, and this withdraws none of them. But a node that answers is
+// alive.
 func TestRestartWithdrawsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, w := newAgent(t), newScene(), &statusWitness{}
@@ -229,7 +230,7 @@ func TestRestartWithdrawsNothing(t *testing.T) {
 }
 
 // Guards: a status is in force for the hold time, also if the agent stands still with its socket open. The next status
-// is in force again. A callback that was late to return is told the rest at once.
+// is in force again. A callback that was late to return receives the rest at once.
 func TestStatusInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, w := newAgent(t), newScene(), &statusWitness{}

@@ -6,7 +6,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// clockSlack is how far the reported start times of one agent process may differ.
+// clockSlack is the most by which the reported start times of one agent process may differ.
 const clockSlack = 2 * time.Second
 
 // deathBook holds the latest death of each node that was reported to a callback.
@@ -71,8 +71,8 @@ func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn 
 	return proven, withdrawn
 }
 
-// deathOf is the death that a status names. It is not usable without a boot, which means that this agent has never met
-// the node.
+// deathOf returns the death that a status names. It is not usable without a boot, which means that this agent has never
+// met the node.
 func deathOf(n *fencingv1.NodeStatus) (NodeDeath, bool) {
 	d := n.GetDeath()
 	if d.GetBootNonce() == "" || d.GetProof() == fencingv1.Proof_PROOF_UNSPECIFIED {

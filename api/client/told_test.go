@@ -10,7 +10,7 @@ import (
 )
 
 // Guards: a program was told of a death and then restarted. If that boot answers, the program is told, once and without
-// quorum, that the death was wrong. It is told this of no other boot.
+// quorum, that the death was wrong. It is told this about no other boot.
 func TestDeathsOfBeforeARestartAreWithdrawn(t *testing.T) {
 	before := []NodeDeath{{Node: "n3", Boot: bootA}, {Node: "n3", Boot: bootB}, {Node: "n9", Boot: bootA}} // n9 is not a member
 	for _, c := range []struct {

@@ -28,10 +28,10 @@ type Agent struct {
 	mu      sync.Mutex // guards the fields below
 	status  *fencingv1.Status
 	boots   map[string]int
-	stalled time.Time // since when it has decided nothing; zero: it decides
+	stalled time.Time // when it stopped deciding; zero while it decides
 	hub     *publish.Hub
 	server  *publish.Server
-	served  chan error // nil: it is stopped
+	served  chan error // nil while the agent is stopped
 }
 
 // Start serves a group of these nodes. The first is the agent's own node. All nodes answer, and there is quorum.
@@ -183,7 +183,8 @@ func (a *Agent) Status() *fencingv1.Status {
 	return st
 }
 
-// Stop ends the agent as a planned stop does: clients are told, and the socket is removed. The group stays as it is.
+// Stop ends the agent as a planned stop does: clients are notified, and the socket is removed. The group stays as it
+// is.
 func (a *Agent) Stop() {
 	a.mu.Lock()
 	server, served := a.server, a.served

@@ -33,14 +33,14 @@ func TestFollowDeaths(t *testing.T) {
 	go func() {
 		done <- client.FollowDeaths(ctx, client.Config{Socket: a.Socket}, func(n client.DeathNews) { news <- n })
 	}()
-	a.Leave("n3") // permits nothing
+	a.Leave("n3") // this proves no death
 	a.Fence("n2", fencingv1.Proof_PROOF_SENTENCE)
 	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n2" || n.Proven[0].Boot != BootOf("n2", 0) || n.Proven[0].Proof != fencingv1.Proof_PROOF_SENTENCE {
 		t.Errorf("%+v", n)
 	}
 	a.Restart() // what was reported is not reported again
 	a.LoseQuorum()
-	a.Fence("n3", fencingv1.Proof_PROOF_TIME) // its report permits nothing
+	a.Fence("n3", fencingv1.Proof_PROOF_TIME) // a report without quorum is not acted on
 	a.Join("n2")                              // another boot: the death remains valid
 	a.RegainQuorum()
 	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n3" || len(n.Withdrawn) != 0 {

@@ -25,7 +25,7 @@ func TestPythonExample(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Wait() }() // it was killed
+	defer func() { _ = cmd.Wait() }() // the error only reports that it was killed
 	defer func() { _ = cmd.Process.Kill() }()
 	lines := make(chan string, 16)
 	go func() {

@@ -47,7 +47,7 @@ func (h *HTML) Put(m markup, texts ...any) {
 	h.b.WriteString(rest)
 }
 
-// String is the HTML.
+// String returns the HTML.
 func (h *HTML) String() string { return h.b.String() }
 
 // Chips writes short forms of nodes.
@@ -60,7 +60,7 @@ func (h *HTML) Chips(chips []view.Chip) {
 	h.Put("</ul>\n")
 }
 
-// whole is the page that a browser loads.
+// whole returns the page that a browser loads.
 func (p *page) whole(m *Model) string {
 	h := &HTML{}
 	h.Put(`<!DOCTYPE html>

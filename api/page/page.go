@@ -43,7 +43,7 @@ func (m *Model) Section(id string) *HTML {
 	return &m.Sections[len(m.Sections)-1].HTML
 }
 
-// Config is a page.
+// Config describes a page.
 type Config struct {
 	Who, Ends string   // what the script calls the program, and what its silence may mean; empty: the agent
 	Also      []string // commands that show more
@@ -54,7 +54,7 @@ type Config struct {
 	// least every five seconds.
 	Follow func(ctx context.Context, send func(*Model) error) error
 	Ticket func() string // the whole page as text; empty: there is nothing to show yet
-	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may
+	// Anybody lets everybody see the page. Otherwise only clients on this node, and connections forwarded to it, may
 	// see it; all others get Refusal.
 	Anybody bool
 	Refusal string
@@ -82,7 +82,7 @@ func asset(text, kind string) http.HandlerFunc {
 	}
 }
 
-// policy lets the page load only its own files, and forbids to embed it in a frame.
+// policy lets the page load only its own files, and forbids embedding it in a frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // FromHere reports whether a request comes from this node, and not from a foreign page. It is not enough that the

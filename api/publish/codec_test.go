@@ -9,15 +9,15 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// TestCodecTakesWhatIsEncoded: the bytes are the ones that the message itself would give, and any other message is
-// encoded as usual.
+// TestCodecTakesWhatIsEncoded: an event that was encoded once is sent with the bytes of its message, and any other
+// message is encoded as usual.
 func TestCodecTakesWhatIsEncoded(t *testing.T) {
 	ev := &fencingv1.Event{Node: &fencingv1.Node{Name: "n1", Addresses: map[string]string{"mgmt": "10.0.0.1"}}, Type: fencingv1.EventType_JOIN}
 	once, err := newCodec().Marshal(encode(ev))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // a stream frees the buffer that it has sent, and the next stream sends the same
+	for range 2 { // a stream frees the buffer after sending it, and the next stream sends the same bytes
 		got := &fencingv1.Event{}
 		if err := newCodec().Unmarshal(once, got); err != nil || !proto.Equal(got, ev) {
 			t.Fatalf("%v, %v; want %v", got, err, ev)

@@ -21,9 +21,9 @@ const (
 	maxBy        = 64
 	maxReference = 128
 	maxReason    = 256
-	// maxTelling is how many reports may wait for an answer at once.
+	// maxTelling is the number of reports that may wait for an answer at once.
 	maxTelling = 16
-	// tellTimeout is how long a call waits for the answer of the agent's loop.
+	// tellTimeout limits the wait of a call for the answer of the agent's loop.
 	tellTimeout = 25 * time.Second
 )
 
@@ -36,8 +36,8 @@ type ToldDeath struct {
 	Time                  time.Time // when it was found; for people
 }
 
-// Tell passes such a death to the agent's loop and returns the answer. The error says why the death is not believed, or
-// is the context's error.
+// Tell passes such a death to the agent's loop and returns the answer. The error gives the reason why the death is not
+// believed, or is the context's error.
 type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
 
 // RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User IDs are those
@@ -125,7 +125,7 @@ func (c *complaints) boot(nonce string) uint64 {
 	return boot
 }
 
-// err is the refusal of the call; nil: nothing is wrong.
+// err returns the refusal of the call; nil: nothing is wrong.
 func (c complaints) err() error {
 	if len(c) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Why a call or a subscription ends.
+// These are the reasons why a call or a subscription ends.
 var (
 	// ErrNotReady: the agent has no view of its group yet.
 	ErrNotReady = errors.New("the agent has no view of its group yet: keep the last known nodes and try again")

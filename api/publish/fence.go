@@ -13,8 +13,8 @@ type FenceOrder struct {
 	By, Reason string
 }
 
-// Order passes such an order to the agent's loop and waits for the outcome. The error says why the order failed, or is
-// the context's error.
+// Order passes such an order to the agent's loop and waits for the outcome. The error gives the reason why the order
+// failed, or is the context's error.
 type Order func(context.Context, FenceOrder) error
 
 func (s *Server) Fence(ctx context.Context, req *fencingv1.FenceRequest) (*fencingv1.FenceResponse, error) {

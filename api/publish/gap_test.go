@@ -39,7 +39,7 @@ func asSet(all *fencingv1.AllNodes) addressesByName {
 	return s
 }
 
-// reference is what happened: the events, and the set after each revision.
+// reference records what happened: the events, and the set after each revision.
 type reference struct {
 	events []*fencingv1.Event // events[i] made revision base+i+1
 	sets   []addressesByName  // sets[i] is the set of revision base+i

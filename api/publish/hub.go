@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Limits of a hub if HubConfig leaves them zero.
+// These limits apply to a hub whose HubConfig leaves them zero.
 const (
 	// DefaultQueueLength is one event for every node of the greatest roster, so that a single cut of the group never
 	// ends a subscriber.
@@ -172,7 +172,7 @@ func (h *Hub) Nodes() (*fencingv1.AllNodes, uint64, error) {
 	return s.nodes, s.revision, nil
 }
 
-// Revision is the number of events published so far.
+// Revision returns the number of events published so far.
 func (h *Hub) Revision() uint64 {
 	if s := h.current.Load(); s != nil {
 		return s.revision

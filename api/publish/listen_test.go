@@ -76,7 +76,7 @@ func TestListenReplacesAnEmptyFolder(t *testing.T) {
 	}
 }
 
-// A program that waits for a socket must know which faults do not pass by waiting.
+// A program that waits for a socket must know which faults remain however long it waits.
 func TestListenTellsWhatNoWaitingMends(t *testing.T) {
 	folder := socketFolder(t)
 	mustListen(t, filepath.Join(folder, "served"), 0o660, "")
@@ -162,8 +162,8 @@ func TestListenRefusesALiveServer(t *testing.T) {
 	}
 }
 
-// TestListenRefusesWhatItCannotJudge: a datagram socket refuses a stream connection with another error than a stale
-// socket.
+// TestListenRefusesWhatItCannotJudge: a datagram socket refuses a stream connection, but with a different error than a
+// stale socket.
 func TestListenRefusesWhatItCannotJudge(t *testing.T) {
 	path := filepath.Join(socketFolder(t), "s")
 	c, err := net.ListenPacket("unixgram", path)
@@ -239,7 +239,8 @@ func TestBindIsPrivate(t *testing.T) {
 	}
 }
 
-// groupOfMine returns a group to which the test may give a socket: any group as root, else one of its own.
+// groupOfMine returns a group to which the test may give a socket: as root any group, otherwise one of the user's
+// groups.
 func groupOfMine(t *testing.T) int {
 	t.Helper()
 	if os.Getuid() == 0 {

@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// windowBytes is how much a stream accepts for a reader that does not read.
+// windowBytes is the number of bytes that a stream accepts for a reader that does not read.
 const windowBytes = 64 << 10
 
-// patience is how long a test waits for an event that must happen soon.
+// patience limits the wait for an event that must happen soon.
 const patience = 30 * time.Second
 
 func testContext(t testing.TB) context.Context {

@@ -38,8 +38,8 @@ func TestRootHere(t *testing.T) {
 	}
 }
 
-// Guard: a process with a number in a namespace below is not in this one, nor is one for which the kernel gives no
-// number.
+// Guard: a process does not belong to this namespace if its number here is another one, if it also has a number in a
+// nested namespace, or if the kernel gives no number.
 func TestOwnNamespace(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Name:\tx\nNSpid:\t42\nNSpgid:\t42\n": true, "NSpid:\t42\t1\n": false, "NSpid:\t43\n": false, "Name:\tx\n": false, "": false,
@@ -103,7 +103,7 @@ func call(path string) int {
 }
 
 // Guard: root in a PID namespace below this one is refused, because the kernel reports it. Root in this namespace is
-// not refused.
+// accepted.
 func TestRootInAnotherNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: it makes a PID namespace")

@@ -16,7 +16,7 @@ import (
 type Node struct {
 	Name      string
 	Addresses map[string]string // interface or network name -> IP; copied
-	// PrevDisconnect is when the node was last LEFT. Zero: the hub's own memory is used.
+	// PrevDisconnect is the time at which the node was last LEFT. Zero: the hub uses the time that it remembers.
 	PrevDisconnect time.Time
 }
 

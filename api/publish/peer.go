@@ -71,7 +71,7 @@ func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
 
 func (peerCredentials) OverrideServerName(string) error { return nil }
 
-// peerOf is the client of a call as a log attribute.
+// peerOf returns the client of a call as a log attribute.
 func peerOf(ctx context.Context) slog.Attr {
 	if p, ok := peer.FromContext(ctx); ok {
 		if who, ok := p.AuthInfo.(process); ok {

@@ -40,7 +40,7 @@ type Config struct {
 	// goroutines and must not wait for the deciding loop. If the function or the message is nil, there is no status
 	// yet.
 	Status      func() *fencingv1.Status
-	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
+	MaxWatchers int // limits concurrent calls of WatchStatus; 0: DefaultMaxWatchers
 	// Tell handles reported deaths, see [Server.ConfirmDead]; nil: they are refused.
 	Tell Tell
 	// Order handles orders, see [Server.Fence]; nil: they are refused.

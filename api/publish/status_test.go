@@ -75,7 +75,7 @@ func TestWatchStatusOverTheSocket(t *testing.T) {
 	}
 }
 
-// watched is one status that a watch sent, and when.
+// watched is one status that a watch sent, with the time.
 type watched struct {
 	revision uint64
 	at       time.Duration

@@ -125,7 +125,7 @@ type pacer struct {
 	hub    *Hub
 	reader eventStream
 	next   int
-	bytes  int // of the events so far
+	bytes  int // the size of the events so far
 }
 
 // publish sends n events and lets the reader receive each of them.

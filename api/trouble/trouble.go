@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Severity is how soon a person is needed.
+// Severity tells how soon a person is needed.
 type Severity uint8
 
-// The severities, as the alerts name them.
+// These are the severities, as the alerts name them.
 const (
 	Info     Severity = iota // worth knowing
 	Warning                  // a protection is weaker than it should be: act within days
 	Critical                 // somebody may be reset, or was: now
 )
 
-// String is the label of an alert.
+// String returns the label of an alert.
 func (s Severity) String() string { return [...]string{"info", "warning", "critical"}[s] }
 
 // Trouble is one thing that can be wrong.
@@ -39,7 +39,7 @@ type Trouble struct {
 
 var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 
-// Here is the sentence in a report of the node about itself.
+// Here returns the sentence for a report of the node about itself.
 func (t *Trouble) Here() string {
 	text, _, _ := strings.Cut(t.Sentence, ": {value}")
 	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group",

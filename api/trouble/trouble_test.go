@@ -135,7 +135,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// labels are how Prometheus fills the names in.
+// labels matches the placeholders in a sentence. The alert has a label of Prometheus in place of each.
 var labels = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // summary returns the sentence as an alert shows it.

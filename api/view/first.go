@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// recently is how long after its start an agent first shows how the previous boot ended.
+// recently is the time after an agent's start for which the first lines of a status show how the previous boot ended.
 const recently = time.Hour
 
 // Group is a set of nodes with the same trouble.
@@ -18,7 +18,7 @@ type Group struct {
 	Nodes      []string
 	What       string
 	Style      Style
-	from, till time.Duration // for how long
+	from, till time.Duration // the range of the durations
 	more       string
 	proven     time.Duration // until the death of the last of them is proven; 0: not known
 }
@@ -52,7 +52,8 @@ func Missing(st *fencingv1.Status) []Group {
 		more, proven := "", time.Duration(0)
 		if st.GetVerdict().GetQuorum() { // without quorum, no report of this node proves a death
 			more = outlook(n)
-			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED { // an older agent also says when time would prove it
+			// an older agent also reports when time would prove it
+			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED {
 				proven = n.GetProvenIn().AsDuration()
 			}
 		}

@@ -27,7 +27,7 @@ type Text struct {
 	Verbose bool
 }
 
-// Render is the text.
+// Render returns the text.
 func (v *Text) Render(st *fencingv1.Status) []byte {
 	p := &Page{Color: v.Color, Width: v.Width}
 	v.verdict(p, st)
@@ -171,7 +171,7 @@ func lunItems(p *Page, st *fencingv1.Status) {
 		p.add(leaseItem(l))
 	}
 	if t := st.GetTerms(); len(t.GetOthers()) > 0 {
-		p.fault("ties", trouble.TiesDiffer, strings.Join(t.GetOthers(), " ")+" break ties in another way than this node, which goes by "+t.GetOwn()+": an equal split can be lost by both halves")
+		p.fault("ties", trouble.TiesDiffer, strings.Join(t.GetOthers(), " ")+" break ties in another way than this node, which uses "+t.GetOwn()+": an equal split can be lost by both halves")
 	} else if t != nil && !t.GetAgreed() {
 		p.fault("ties", trouble.TiesUnconfirmed, "no part in an equal split yet: waiting for "+strings.Join(t.GetMissing(), " ")+" to confirm that ties are broken by "+t.GetOwn())
 	}
@@ -386,7 +386,7 @@ type addend struct {
 	name string
 }
 
-// total is the sum of the terms.
+// total returns the sum of the terms.
 func total(terms []addend) (all time.Duration) {
 	for _, t := range terms {
 		all += t.AsDuration()

@@ -112,7 +112,7 @@ func (m *matrix) row(n *fencingv1.NodeStatus) []Span {
 	return append(row, m.said(n, Span{n.GetVersion(), Plain}))
 }
 
-// State is the state of a node, as far as it is known.
+// State returns the state of a node, as far as it is known.
 func State(st *fencingv1.Status, n *fencingv1.NodeStatus) Span {
 	return (&matrix{self: st.GetSelf().GetName()}).state(n)
 }

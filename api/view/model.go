@@ -40,7 +40,7 @@ type Chip struct {
 	Style Style
 }
 
-// Bar is a time and its terms.
+// Bar is a duration and its terms.
 type Bar struct {
 	Name, Total string
 	Terms       []Term
@@ -56,7 +56,7 @@ type Term struct {
 // colored lists the names of terms in the order of their colors.
 var colored = []string{"evidence", "sampling", "arbitration", "feed", "watchdog", "release", "margin", "grant", "evidence on the LUN"}
 
-// NewModel is the model of a status at now.
+// NewModel returns the model of a status at now.
 func NewModel(st *fencingv1.Status, now time.Time, zone *time.Location) *Model {
 	self, v := st.GetSelf(), st.GetVerdict()
 	out := &Model{
@@ -89,10 +89,10 @@ func NewModel(st *fencingv1.Status, now time.Time, zone *time.Location) *Model {
 	return out
 }
 
-// marks are signs of different shapes, by the first word of a cell.
+// marks holds signs of different shapes, by the first word of a cell.
 var marks = map[string]string{"ok": "●", "up": "●", "STALE": "◐", "LOST": "✕", "NEVER": "○", "DOWN": "▼", "-": "–"}
 
-// Mark is the sign of a cell of the table; empty: it has none.
+// Mark returns the sign of a cell of the table; empty: it has none.
 func Mark(s Span) string {
 	word, _, _ := strings.Cut(s.Text, " ")
 	if word == "-" {
@@ -135,7 +135,7 @@ func bars(st *fencingv1.Status) []Bar {
 
 func thousandths(d, of time.Duration) int { return int(1000 * d / of) }
 
-// Ticket is the whole status as text, for a ticket.
+// Ticket returns the whole status as text, for a ticket.
 func Ticket(st *fencingv1.Status, now time.Time) string {
 	t := Text{Now: now, Zone: time.UTC, Verbose: true, Width: widest}
 	head := "fencing-agent, " + st.GetTime().AsTime().UTC().Format(time.RFC3339) + "\n\n"

@@ -8,7 +8,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Compare is the natural order of names: node-2 comes before node-10.
+// Compare compares names in natural order: node-2 comes before node-10.
 func Compare(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -29,7 +29,7 @@ func Compare(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// digits is the number of digits with which s begins.
+// digits returns the number of digits with which s begins.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 // Natural returns the nodes in natural order. The given list is not changed.

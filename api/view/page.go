@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// pageWidth is where text is wrapped if the width of the terminal is not known.
+	// pageWidth is the column at which text is wrapped if the width of the terminal is not known.
 	pageWidth = 80
 	// widest is the longest line: longer ones are hard to read.
 	widest = 100
@@ -69,13 +69,13 @@ func style(t *trouble.Trouble) Style {
 	return Warn
 }
 
-// Say is text in a style.
+// Say returns text in a style.
 func Say(text string, style Style) Span { return Span{text, style} }
 
-// Bytes is the text so far.
+// Bytes returns the text so far.
 func (p *Page) Bytes() []byte { return p.buf.Bytes() }
 
-// wrapAt is the width of a line of text.
+// wrapAt returns the width of a line of text.
 func (p *Page) wrapAt() int {
 	if p.Width <= 0 {
 		return pageWidth

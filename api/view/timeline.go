@@ -36,7 +36,7 @@ var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": 
 // quiet is the longest time without a record that does not count as a gap: there is a sample every half minute.
 const quiet = 5 * history.SampleEvery
 
-// NewTimeline is the last 24 hours by the records; it lists at most this many events.
+// NewTimeline returns the last 24 hours according to the records; it lists at most this many events.
 func NewTimeline(records []history.Record, now time.Time, zone *time.Location, events int) Timeline {
 	var t Timeline
 	begin := now.Add(-Day)
@@ -93,7 +93,7 @@ var stretchWords = map[string]string{
 	"fed": "fed", "undecided": "fed on, undecided", "starved": "NOT FED", "disarmed": "disarmed", "none": "nothing on record",
 }
 
-// EventStyle is the style of a record.
+// EventStyle returns the style of a record.
 func EventStyle(r *history.Record) Style {
 	switch r.Kind {
 	case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:

@@ -109,7 +109,8 @@ func Consequence(st *fencingv1.Status) Span {
 			return Span{"but the watchdog is not armed: nothing would reset this node", Warn}
 		case v.GetReason() == fencingv1.Reason_REASON_LUN_QUORUM:
 			return Span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", Warn}
-		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // the line above says what the node asks for
+		// the line above shows what the node asks for
+		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING:
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
 			return Span{"policy exclude: it is not reset, consumers hear that it has left", Warn}
 		case !v.GetQuorum():

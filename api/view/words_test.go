@@ -85,7 +85,8 @@ func TestLinkCells(t *testing.T) {
 		"late 1.3s":  {Alive: true, Reachable: true, Suspect: true, EvidenceAge: secs(1.3), StateAge: secs(60)},
 		"STALE 5.1s": {Alive: true, EvidenceAge: secs(5.1), StateAge: secs(1.1)},
 		"LOST 5.1s":  {EvidenceAge: secs(5.1), StateAge: secs(1.1)},
-		"LOST >1.1s": {StateAge: secs(1.1)}, // of an older agent, which forgets the answer when memberlist declares a death
+		// reported by an older agent, which forgets the answer when memberlist declares a death
+		"LOST >1.1s": {StateAge: secs(1.1)},
 		"NEVER":      {Alive: true},
 	} {
 		member.Name = "n2"
@@ -118,7 +119,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// The last message from a node that is cut off came about when it last answered. Such a node is not a one-way fault.
+// A node that was cut off was last heard at about the time of its last answer. That is not a one-way fault.
 func TestOneWay(t *testing.T) {
 	for _, tt := range []struct {
 		answered, heard float64

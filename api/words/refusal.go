@@ -16,7 +16,7 @@ var refusals = []struct {
 	{"the LUN does not show it", []string{"lun_unread", "slot_unread"}},
 }
 
-// Refusal is the answer that a user sees first for one of the agent's reasons; empty: there is none.
+// Refusal returns the answer that a user sees first for one of the agent's reasons; empty: there is none.
 func Refusal(reason string) string {
 	for _, r := range refusals {
 		if slices.Contains(r.reasons, reason) {

@@ -16,8 +16,8 @@ func TestUsage(t *testing.T) {
 		name   string
 		args   []string
 		code   int
-		stdout string // the beginning of it
-		stderr string // all of it
+		stdout string // the beginning of the expected output
+		stderr string // all of the expected output
 	}{
 		{"help", []string{"--help"}, 0, usage, ""},
 		{"short help", []string{"-h"}, 0, usage, ""},

@@ -21,8 +21,8 @@ import (
 // deniedEnv holds the configuration of an agent that may not pin sockets.
 const deniedEnv = "FENCING_TEST_AGENT_WITHOUT_PINNING"
 
-// TestMain is also the program of that agent. It runs in a separate network namespace with the cards a and b, and in a
-// sandbox. There the kernel answers like one before Linux 5.7 to a process without CAP_NET_RAW.
+// TestMain also runs that agent. It runs in a separate network namespace with the cards a and b, and in a sandbox.
+// There the kernel answers like one before Linux 5.7 to a process without CAP_NET_RAW.
 func TestMain(m *testing.M) {
 	config := os.Getenv(deniedEnv)
 	if config == "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each logical unit is reset after its plug was confirmed to be off, or the action has failed.
+// Each logical unit is reset once its plug is confirmed to be off. Otherwise the action fails.
 func TestBarrier(t *testing.T) {
 	dir := bench(t, "template=t\naction=off\nhost_devices=yes\ndevices=/dev/sdb,/dev/sdc\nstorage_driver=san.example\nstorage_barrier=lun-reset\n")
 	agent := strings.Replace(fakeAgent, `<parameter name="plug"`, `<parameter name="devices" required="0"><getopt mixed="-d"/></parameter>

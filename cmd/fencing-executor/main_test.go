@@ -38,7 +38,7 @@ monitor*) exit 0 ;;
 esac
 `
 
-// bench is a mounted method and an agent.
+// bench sets up a mounted method and an agent.
 func bench(t *testing.T, method string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// planned is a node with two methods, as they are mounted, and the plan that follows.
+// planned mounts two methods of a node, and returns the digest of the plan that follows from them.
 func planned(t *testing.T) (dir, digest string) {
 	t.Helper()
 	dir = bench(t, "")

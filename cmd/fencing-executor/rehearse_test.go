@@ -120,7 +120,7 @@ exec chroot --userspec=65532:65532 $r env -i PATH=/usr/local/bin:/usr/sbin:/usr/
 	}
 }
 
-// line is the account that the Dockerfile creates.
+// line returns the account that the Dockerfile creates.
 func line(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/executor/Dockerfile")

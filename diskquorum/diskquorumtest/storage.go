@@ -61,7 +61,7 @@ func File(t testing.TB, size int64) string {
 	return path
 }
 
-// loopAttempts is how many devices are tried.
+// loopAttempts is the number of devices that are tried.
 const loopAttempts = 8
 
 // LoopDevice returns a loop device over a file, with that logical sector size, or skips the test. Several calls over

@@ -41,13 +41,13 @@ const superblockSize = 2 * diskquorum.BlockSize
 // errNotOpen completes operations while there is no device.
 var errNotOpen = errors.New("the LUN is not open")
 
-// closePatience is how long the agent's shutdown waits for an I/O in flight.
+// closePatience is the time for which the agent's shutdown waits for an I/O in flight.
 const closePatience = time.Second
 
-// stopPatience is how long Run waits for a device that hangs in the kernel.
+// stopPatience is the time for which Run waits for a device that hangs in the kernel.
 const stopPatience = 5 * time.Second
 
-// reopenAfter is how many operations must fail in a row before the device is opened again.
+// reopenAfter is the number of operations that must fail in a row before the device is opened again.
 const reopenAfter = 3
 
 // Opened reports that the device has been opened.
@@ -209,7 +209,7 @@ func (k *Keeper) noteFault(err error) {
 	}
 	what := "LUN is not usable; equal splits cannot be arbitrated by this node until it is back"
 	if k.Set {
-		what = "LUN device is not usable; both others of the set have to do until it is back"
+		what = "LUN device is not usable; the other two of the set have to suffice until it is back"
 	}
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
@@ -341,8 +341,7 @@ func (k *Keeper) formatAdvice() string {
 }
 
 // close closes the device as soon as no I/O is in flight: an I/O that hangs may still land, and the arbiter waits for
-// its end. Only when ctx has ended it does not wait for long, and leaves device, engine and lock to an I/O that
-// hangs.
+// its end. When ctx has ended, it does not wait for long, and leaves device, engine and lock to an I/O that hangs.
 func (k *Keeper) close(ctx context.Context) {
 	k.mu.Lock()
 	dev, engine := k.dev, k.engine

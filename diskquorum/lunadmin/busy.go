@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel reads what the kernel knows of devices. Tests use other directories.
+// kernel reads what the kernel knows about devices. Tests use other directories.
 type kernel struct {
 	proc string // "/proc"
 	sys  string // "/sys"

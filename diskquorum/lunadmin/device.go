@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// Find is the path of the device that an operator names as lun.devices does: by a path, or as wwn:NAME. The functions of
-// this package take paths alone: whether a device is in use they see by its path, too.
+// Find returns the path of the device that an operator names as in lun.devices: by a path, or as wwn:NAME. The other
+// functions of this package take only paths: from the path they also find out whether a device is in use.
 func Find(spec string) (string, error) { return rawdev.Find(spec) }
 
 // Paths lists what is wrong with the way to the device that spec names, on the machine whose file system is below root.
@@ -52,7 +52,7 @@ func onDevice(ctx context.Context, op, path string, o rawdev.Options, do func(*r
 		err = cerr
 	}
 	refused, stopped := new(RefusedError), new(InterruptedError)
-	if err == nil || errors.As(err, &refused) || errors.As(err, &stopped) { // which say where
+	if err == nil || errors.As(err, &refused) || errors.As(err, &stopped) { // these errors already name the device
 		return err
 	}
 	return fmt.Errorf("%s %s: %w", op, path, err)

@@ -35,7 +35,7 @@ type InitResult struct {
 	Bytes      int64 // size of the format
 	Superblock diskquorum.Superblock
 	Wiped      []Finding // findings that were overwritten under Force
-	// WipedBehind is how many bytes after the end of the format were overwritten with zeros for this purpose.
+	// WipedBehind is the number of bytes after the end of the format that were overwritten with zeros for this purpose.
 	WipedBehind int
 	Warnings    []string
 }
@@ -97,7 +97,7 @@ func (d *idle) Close() error {
 // partitions, or of the disk that it is a partition of.
 func openIdle(o *InitOptions) (*idle, error) {
 	refuse := func(reason string) error {
-		return &RefusedError{Path: o.Path, Reason: reason, Forced: true, Advice: "release it first, --force does not override that"}
+		return &RefusedError{Path: o.Path, Reason: reason, Forced: true, Advice: "release it first; --force does not override that"}
 	}
 	if users := pathUsers(o); len(users) > 0 {
 		return nil, refuse(strings.Join(users, ", "))
@@ -196,7 +196,7 @@ func tooSmallAdvice(size, need int64) string {
 	if n := fits(size); n >= 2 {
 		return fmt.Sprintf("enlarge it to at least %d bytes, or use --slots %d", need, n)
 	}
-	return fmt.Sprintf("enlarge it to at least %d bytes; for fewer slots less will do, for 2 of them %d", need, diskquorum.DeviceSize(2))
+	return fmt.Sprintf("enlarge it to at least %d bytes; fewer slots need less, and 2 of them %d", need, diskquorum.DeviceSize(2))
 }
 
 // describe names the findings; for our own format, it also names the owner.

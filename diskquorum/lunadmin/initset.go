@@ -155,7 +155,7 @@ func stillOurs(targets []*target) error {
 			return fmt.Errorf("init %s: read it once more: %w", t.o.Path, err)
 		}
 		if sb, err := diskquorum.ReadSuperblock(got); err != nil || sb.ID != t.sb.ID {
-			return fmt.Errorf("init %s: another device of the set is the same storage, which was formatted over this one: repeat the command with three that are not", t.o.Path)
+			return fmt.Errorf("init %s: another device of the set is the same storage, which was formatted over this one: repeat the command with three different storages", t.o.Path)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 		want   string
 	}{
 		{"in the watch", 5 * time.Second, 9, "nothing was written, the device is as it was"},
-		{"amid the writes", 10 * time.Minute, 1, "the slot may be half released, repeat the command"},
+		{"amid the writes", 10 * time.Minute, 1, "the slot may be half released; repeat the command"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 			cancel()
 		}()
 		_, err := release(ctx, unlocked{dev}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
-		wantInterrupted(t, err, "slot 2 was released; whether its owner takes it back was not seen to the end")
+		wantInterrupted(t, err, "slot 2 was released; whether its owner takes it back was not watched to the end")
 	})
 }
 

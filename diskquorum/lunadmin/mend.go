@@ -112,7 +112,7 @@ func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendRes
 
 // again is the advice for a device that cannot be mended. A device of a set must not be formatted alone: it would not
 // belong to any set.
-const again = "format it again with fencectl lun init --force, a device of a set only together with the others"
+const again = "format it again with fencectl lun init --force; format a device of a set only together with the others"
 
 // whichIsOurs decides by the slots, and requires that the administrator has named the same id.
 func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {

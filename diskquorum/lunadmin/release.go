@@ -17,7 +17,7 @@ import (
 type ReleaseOptions struct {
 	Node string // owner of the slot; empty: by Slot
 	Slot int    // index, or -1: by Node
-	// Force says that the administrator has made sure that the node is off. It never overrides that a slot changes
+	// Force states that the administrator has made sure that the node is off. It never overrides that a slot changes
 	// while it is watched, or that an agent of this host has locked it.
 	Force    bool
 	Horizon  time.Duration // how long the slot must not change; 0: as the slot states
@@ -63,7 +63,7 @@ func release(ctx context.Context, dev lockingDevice, path string, o ReleaseOptio
 		return nil, err
 	}
 	if err := dev.LockSlot(r.slot); errors.Is(err, rawdev.ErrSlotLocked) {
-		return nil, r.refuse("an agent on this host uses the slot, or an I/O of an earlier one may still land", "stop it, --force does not override that")
+		return nil, r.refuse("an agent on this host uses the slot, or an I/O of an earlier one may still land", "stop it; --force does not override that")
 	} else if err != nil {
 		return nil, err
 	}
@@ -222,14 +222,14 @@ func (r *releaser) write(ctx context.Context) error {
 		return err
 	}
 	if err := writeSlot(r.dev, r.sb, s); err != nil {
-		const half = "the slot may be half released, repeat the command"
+		const half = "the slot may be half released; repeat the command"
 		return stoppedOnTheWay(fmt.Errorf("%w; "+half, err), opRelease, r.path, half)
 	}
 	v := vigil{r.dev, r.sb, r.o.Progress}
 	_, moved, err := v.keep(ctx, max(time.Second, min(maxWatch, 2*s.HeartbeatInterval)), nil)
 	if err != nil {
 		return stoppedOnTheWay(err, opRelease, r.path,
-			fmt.Sprintf("slot %d was released; whether its owner takes it back was not seen to the end, fencectl lun inspect tells", r.slot))
+			fmt.Sprintf("slot %d was released; whether its owner takes it back was not watched to the end: see fencectl lun inspect", r.slot))
 	}
 	if moved[r.slot] {
 		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf("slot %d was taken again at once; see fencectl lun inspect", r.slot))

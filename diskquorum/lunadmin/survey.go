@@ -20,8 +20,8 @@ const (
 	surveyTail    = mib
 	surveySamples = 1024 // maximum number of blocks read in between, at multiples of a power of two, because areas begin at a MiB
 
-	// wipeTail is how much of the end is overwritten with zeros under Force, whatever its contents: most formats with a
-	// signature at the end have it there. Elsewhere only recognised signatures are overwritten.
+	// wipeTail is the number of bytes at the end that are overwritten with zeros under Force, whatever its contents:
+	// most formats with a signature at the end have it there. Elsewhere only recognised signatures are overwritten.
 	wipeTail = 128 << 10
 )
 
@@ -177,7 +177,7 @@ func (f *formatter) watch(ctx context.Context) error {
 		}
 		if who != "" {
 			return &RefusedError{Path: f.o.Path, Forced: true, Reason: "is alive: " + who,
-				Advice: "stop the program that writes it, --force does not override that"}
+				Advice: "stop the program that writes it; --force does not override that"}
 		}
 	}
 	return nil

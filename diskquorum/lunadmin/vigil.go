@@ -17,7 +17,7 @@ type vigil struct {
 	progress func(string)
 }
 
-// The longest time between two reads, so that no write of a heartbeat is missed.
+// vigilStep is the longest time between two reads, so that no write of a heartbeat is missed.
 const vigilStep = 500 * time.Millisecond
 
 // keep watches for the duration and returns the last table, and which slots changed. stop, if not nil, can end it early

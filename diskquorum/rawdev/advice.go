@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is where a machine shows its devices. Tests use folders and tables of their own.
+// host holds the places where a machine shows its devices. Tests use other folders and tables.
 type host struct {
 	root string // of the file system, "" or a folder without a slash at its end
 	sys  string // "/sys"
 	dev  string // "/dev"
-	// table is the parameters of a device mapper device's targets, one a line.
+	// table returns the parameters of the targets of a device mapper device, one a line.
 	table func(number uint64) (string, error)
 }
 
 var thisHost = hostBelow("/")
 
-// hostBelow is the machine whose file system is below root: in a pod, that of the node.
+// hostBelow returns the machine whose file system is below root: in a pod, that of the node.
 func hostBelow(root string) host {
 	root = strings.TrimSuffix(filepath.Clean(root), "/")
 	return host{root: root, sys: root + "/sys", dev: root + "/dev", table: func(number uint64) (string, error) {
@@ -33,13 +33,12 @@ func hostBelow(root string) host {
 	}}
 }
 
-// slowPath is how long a path may take to report that it is lost. An equal split is
-// arbitrated within 10 s by default; a path that says nothing for longer keeps its node,
-// and with it its half, out of the decision.
+// slowPath is the time that a path may take to report that it is lost. An equal split is arbitrated within 10 s by
+// default; a path that reports nothing for longer keeps its node, and with it its half, out of the decision.
 const slowPath = 10 // seconds
 
-// slowCommand is how long a SCSI command may take. One that is lost is answered only when the kernel has also tried to
-// abort it, which takes half as long again: a command that times out after 10 s was answered after 15.7 s.
+// slowCommand is the time that a SCSI command may take. A lost command is answered only when the kernel has also tried
+// to abort it, which takes half as long again: a command that times out after 10 s was answered after 15.7 s.
 const slowCommand = 5 // seconds
 
 // Advice is one setting of the way to a device that is wrong.
@@ -50,8 +49,8 @@ type Advice struct {
 
 func (a Advice) String() string { return a.Found + ": " + a.Do }
 
-// AdviceFor is the advice about the device that spec names on the machine whose file system is below root: what
-// [Device.Advice] says of a device that is open. It opens only the device mapper's control file.
+// AdviceFor returns the advice about the device that spec names on the machine whose file system is below root. It is
+// the advice that [Device.Advice] returns for an open device. The function opens only the device mapper's control file.
 func AdviceFor(root, spec string) ([]Advice, error) { return hostBelow(root).adviceFor(spec) }
 
 func (h host) adviceFor(spec string) ([]Advice, error) {
@@ -74,7 +73,7 @@ func (h host) adviceFor(spec string) ([]Advice, error) {
 // to change. What sysfs does not show is skipped: this is advice, not a condition.
 func (h host) advice(path string, number uint64) []Advice {
 	dir := h.blockDir(number)
-	if attribute(dir, "partition") != "" { // the way is that of the disk
+	if attribute(dir, "partition") != "" { // a partition is reached like its disk
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = filepath.Dir(real)
 		}
@@ -96,14 +95,14 @@ func (h host) advice(path string, number uint64) []Advice {
 // multipathUUID begins the identity of a device that multipathd has made.
 const multipathUUID = "mpath-"
 
-// way is what a device consists of, from the top to its paths.
+// way lists what a device consists of, from the top to its paths.
 type way struct {
 	host
 	advice []Advice
 	joined bool // by multipathd: the paths are joined to one device, and it sets their time limits
 }
 
-// note keeps what is wrong; paths of one session say the same.
+// note records each piece of advice once: the paths of one session yield the same ones.
 func (w *way) note(all ...Advice) {
 	for _, a := range all {
 		if a.Found != "" && !slices.Contains(w.advice, a) {
@@ -158,8 +157,8 @@ func (h host) unstableName(path, dir string) Advice {
 	return Advice{path + " may name another device after a reboot", "use " + better}
 }
 
-// linkTo is the name below /dev/disk/by-id of the device at path, preferably the one with the storage's name for it:
-// a serial number may be that of the storage's present run only. Empty: there is none.
+// linkTo returns the name below /dev/disk/by-id of the device at path, preferably the one with the storage's name for
+// it: a serial number may only be valid until the storage restarts. Empty: there is none.
 func (h host) linkTo(path, wwid string) (found string) {
 	target, err := filepath.EvalSymlinks(h.root + path)
 	if err != nil {
@@ -179,12 +178,12 @@ func (h host) linkTo(path, wwid string) (found string) {
 	return found
 }
 
-// queueing advises against a multipath device that never reports that all paths are lost, and
-// says so when that cannot be found out.
+// queueing advises against a multipath device that never reports that all paths are lost, and reports if that cannot be
+// found out.
 func (h host) queueing(dir string, number uint64) Advice {
 	name := attribute(dir, "dm", "name")
 	table, err := h.table(number)
-	if err != nil { // an agent without CAP_SYS_ADMIN; silence would pass for "it does not queue"
+	if err != nil { // an agent without CAP_SYS_ADMIN; silence would be read as "it does not queue"
 		return Advice{fmt.Sprintf("whether /dev/mapper/%s queues I/O when all paths are lost could not be checked (%v)", name, err),
 			"run fencectl lun check on it as root, or look for queue_if_no_path in: dmsetup table " + name}
 	}
@@ -195,8 +194,7 @@ func (h host) queueing(dir string, number uint64) Advice {
 		fmt.Sprintf("set no_path_retry fail for it in multipath.conf and run multipathd reconfigure; until then: dmsetup message %s 0 fail_if_no_path", name)}
 }
 
-// multipathFeatures are the features in the parameters of a multipath target: their number
-// comes first.
+// multipathFeatures returns the features in the parameters of a multipath target: their number comes first.
 func multipathFeatures(params string) []string {
 	words := strings.Fields(params)
 	if len(words) == 0 {
@@ -209,7 +207,7 @@ func multipathFeatures(params string) []string {
 	return words[1 : 1+n]
 }
 
-// wwid is the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
+// wwid returns the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
 // which may take over the device at any time.
 func (h host) wwid(number uint64) string {
 	dir := h.blockDir(number)
@@ -275,13 +273,13 @@ func deviceMapperTable(path string, number uint64) (string, error) {
 		return "", fmt.Errorf("table of device %d:%d: %w", unix.Major(number), unix.Minor(number), errno)
 	}
 	if io.Flags&unix.DM_BUFFER_FULL_FLAG != 0 {
-		return "", errors.New("table of the device: too long")
+		return "", errors.New("table of the device: it is too long")
 	}
 	return targetParams(buf[head:], int(io.Target_count)), nil
 }
 
-// targetParams reads what the kernel put behind the head: for each target a description
-// whose Next is the offset, from the first, of the one after, and a string behind it.
+// targetParams reads the part of the kernel's answer behind the head. For each target it has a description with a
+// string behind it. Next is the offset of the next description, counted from the first one.
 func targetParams(data []byte, count int) string {
 	const size = int(unsafe.Sizeof(unix.DmTargetSpec{}))
 	var lines []string

@@ -87,7 +87,7 @@ func storage(edit map[string]string) map[string]string {
 	return files
 }
 
-// nvmeDefaults are those of kernel and nvme-cli.
+// nvmeDefaults returns the defaults of the kernel and of nvme-cli.
 func nvmeDefaults(controllers ...string) map[string]string {
 	files := map[string]string{}
 	for _, name := range controllers {
@@ -165,7 +165,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Guard: a path that multipath takes over is no other device.
+// Guard: a path that multipath takes over still has the same WWID.
 func TestWWIDIsTheSameWithMultipath(t *testing.T) {
 	for uuid, want := range map[string]string{
 		"": "naa.600a0b80", "mpath-3600a0b80": "naa.600a0b80", "mpath-20025385": "eui.0025385", "mpath-1QEMU disk": "", "LVM-x1": "LVM-x1",
@@ -186,7 +186,7 @@ func TestWWIDIsTheSameWithMultipath(t *testing.T) {
 	}
 }
 
-// What is asked for below another root is what an open device says, and names nothing of that root.
+// The advice below another root is the same as for an open device, and does not contain the path of that root.
 func TestAdviceBelowARoot(t *testing.T) {
 	root := tree(t, storage(nil))
 	if got, err := AdviceFor(root, "/dev/sde"); err != nil || got != nil {
@@ -214,7 +214,7 @@ func TestMultipathFeatures(t *testing.T) {
 	}
 }
 
-// What the kernel answers is followed with care: offsets that lead nowhere end it.
+// The kernel's answer is parsed with care: an offset that leads outside it ends the parsing.
 func TestTargetParams(t *testing.T) {
 	const size = int(unsafe.Sizeof(unix.DmTargetSpec{}))
 	data := make([]byte, 256)

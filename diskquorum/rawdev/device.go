@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Kind is what the path of a Device names.
+// Kind is the kind of object that the path of a Device names.
 type Kind uint8
 
 const (
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// ErrBadRange says that an offset or length is not in whole blocks within the device.
+// ErrBadRange means that an offset or length is not in whole blocks within the device.
 var ErrBadRange = errors.New("not in whole blocks within the device")
 
 // Device is an open LUN. It implements diskquorum.Device.
@@ -58,33 +58,34 @@ type Device struct {
 
 var _ diskquorum.Device = (*Device)(nil)
 
-// Path is the path the device was opened by.
+// Path returns the path by which the device was opened.
 func (d *Device) Path() string { return d.path }
 
-// Kind says what was opened.
+// Kind returns the kind of object that was opened.
 func (d *Device) Kind() Kind { return d.kind }
 
-// Number is the device number (st_rdev) of a block device, 0 for a regular file.
+// Number returns the device number (st_rdev) of a block device, 0 for a regular file.
 func (d *Device) Number() uint64 { return d.number }
 
-// SectorSize is the logical sector size in bytes; BlockSize for a regular file.
+// SectorSize returns the logical sector size in bytes; BlockSize for a regular file.
 func (d *Device) SectorSize() int { return d.sector }
 
-// Size is the size in bytes when the device was opened.
+// Size returns the size in bytes when the device was opened.
 func (d *Device) Size() int64 { return d.size }
 
-// WWID is the identity that the storage gives a block device, if the kernel knows it: it distinguishes a LUN from its
-// clone, which has the same superblock. Empty: unknown.
+// WWID returns the identity that the storage gives a block device, if the kernel knows it: it distinguishes a LUN from
+// its clone, which has the same superblock. Empty: unknown.
 func (d *Device) WWID() string { return d.wwid }
 
 // ReadOnly reports whether the kernel lets nobody write the device.
 func (d *Device) ReadOnly() bool { return d.readOnly }
 
 // Advice lists settings of the paths to the device that make a lost path hang for longer
-// than an equal split takes to be decided, or another device come up under its name.
+// than an equal split takes to be decided, or another device appear under its name.
 func (d *Device) Advice() []Advice { return d.advice }
 
-// Warning says that no agent can use this device, why it is for labs only, or what Advice has to say; or is empty.
+// Warning reports that no agent can use this device, that it is for labs only, or the Advice; it is empty if there is
+// nothing to report.
 func (d *Device) Warning() string {
 	if d.readOnly {
 		return d.path + ": no agent can use it here: " + readOnlyHint
@@ -116,9 +117,9 @@ func (d *Device) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, buf[:n]), nil
 }
 
-// ended is the error of a read that found the end within the size at the opening. A file has shrunk. A block device is
-// gone: an NVMe controller that was given up takes its namespaces with it, and they come back as other devices. That is
-// a device which is away, and not one that holds something else.
+// ended returns the error of a read that met the end before the size at the opening. A file has shrunk. A block device
+// is gone: an NVMe controller that was given up takes its namespaces with it, and they come back as other devices. Such
+// a device is away; it does not hold something else.
 func (d *Device) ended() error {
 	if d.kind == KindFile {
 		return io.ErrUnexpectedEOF

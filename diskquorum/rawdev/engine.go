@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	// ErrBusy says that an I/O is in flight; there is never more than one.
+	// ErrBusy means that an I/O is in flight; there is never more than one.
 	ErrBusy = errors.New("an I/O is in flight")
-	// ErrClosed says that the engine accepts no more I/O.
+	// ErrClosed means that the engine accepts no more I/O.
 	ErrClosed = errors.New("engine is closed")
-	// ErrStuck says that Close gave up waiting for an I/O that is still in the kernel.
+	// ErrStuck means that Close gave up waiting for an I/O that is still in the kernel.
 	ErrStuck = errors.New("an I/O is stuck in the kernel and may still land")
 )
 
@@ -192,7 +192,7 @@ func (e *Engine) do(op *diskquorum.Op) diskquorum.Completion {
 	n, err := e.dev.ReadAt(buf, op.Offset)
 	c.Ended, c.Err = e.clock(), err
 	if err == nil && n != len(buf) {
-		c.Err = fmt.Errorf("read at %d: %d of %d bytes", op.Offset, n, len(buf))
+		c.Err = fmt.Errorf("read at %d: only %d of %d bytes were read", op.Offset, n, len(buf))
 	}
 	if c.Err == nil {
 		c.Data = buf
@@ -217,7 +217,7 @@ func (e *Engine) write(op *diskquorum.Op, c *diskquorum.Completion) {
 func (e *Engine) writeAt(p []byte, off int64) error {
 	n, err := e.dev.WriteAt(p, off)
 	if err == nil && n != len(p) {
-		err = fmt.Errorf("write at %d: %d of %d bytes", off, n, len(p))
+		err = fmt.Errorf("write at %d: only %d of %d bytes were written", off, n, len(p))
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func TestEngineWritesABlockBeside(t *testing.T) {
 	})
 }
 
-// The superblock is read at the same time as a write; the completion tells when that read ended.
+// The superblock is read at the same time as a write; the completion reports when that read ended.
 func TestEngineSaysWhenTheSuperblockWasRead(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		dev.SetFaults(diskquorumtest.Faults{WriteDelay: diskquorumtest.Span{Min: time.Second, Max: time.Second}})

@@ -14,12 +14,12 @@ import (
 // eui.DIGITS or uuid.UUID of an NVMe namespace, as its file wwid in sysfs has it.
 const WWNPrefix = "wwn:"
 
-// Find is the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up
-// at each call. It opens nothing.
+// Find returns the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up at each
+// call. It opens nothing.
 func Find(spec string) (string, error) { return thisHost.find(spec) }
 
 // find prefers a device that survives the loss of a path: a multipath device comes before its paths, which also have
-// links from udev. With one of those the LUN would be lost together with that path.
+// links from udev. Through such a link the LUN would be lost together with that path.
 func (h host) find(spec string) (string, error) {
 	name, byName := strings.CutPrefix(spec, WWNPrefix)
 	if !byName {

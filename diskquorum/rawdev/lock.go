@@ -10,12 +10,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// ErrSlotLocked says that another process of this host has locked the slot: a running agent, or a killed one whose
+// ErrSlotLocked means that another process of this host has locked the slot: a running agent, or a killed one whose
 // write hangs in the kernel and may still land.
 var ErrSlotLocked = errors.New("another agent on this host uses it, or an earlier one has an I/O stuck in the kernel that may still land; " +
 	"stop the other agent (see /proc/locks), or wait until the storage answers or the node is rebooted")
 
-// ErrInUse says that another process on this host has locked some slot or the whole device.
+// ErrInUse means that another process on this host has locked some slot or the whole device.
 var ErrInUse = errors.New("another process on this host uses it, an agent or a second `fencectl lun init`: stop it first")
 
 // LockSlot locks both copies of a slot against every other open of the same device node on this host. The lock lasts
@@ -23,7 +23,7 @@ var ErrInUse = errors.New("another process on this host uses it, an agent or a s
 // lock.
 func (d *Device) LockSlot(slot int) error {
 	if slot < 0 || slot >= diskquorum.MaxSlots {
-		return fmt.Errorf("lock slot %d of %s: no such slot", slot, d.path)
+		return fmt.Errorf("lock slot %d of %s: there is no such slot", slot, d.path)
 	}
 	from := diskquorum.SlotOffset(slot, 0)
 	if err := d.lock(from, diskquorum.SlotOffset(slot+1, 0)-from, ErrSlotLocked); err != nil {

@@ -24,7 +24,7 @@ const loopMajor = 7
 
 const readOnlyHint = "the device is read-only: map the LUN read-write to this node"
 
-// ErrNoDirectIO says that the file system of the path does not support O_DIRECT.
+// ErrNoDirectIO means that the file system of the path does not support O_DIRECT.
 var ErrNoDirectIO = errors.New("direct I/O is not supported by this file system: use a block device, or a file in another directory")
 
 // Open opens a block device or regular file for direct, synchronous I/O.
@@ -134,7 +134,7 @@ func openError(path string, o Options, err error) error {
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("open %s: %w", path, ErrNoDirectIO)
 	case errors.Is(err, unix.ENOTBLK):
-		hint = "correct the path, or remove what stands there and see why the device is not there"
+		hint = "correct the path, or remove what is there and find out why the device is missing"
 	case errors.Is(err, unix.ENOENT):
 		hint = "is the node logged in to the storage, and is the path stable (/dev/disk/by-id/...)?"
 	case !o.ReadOnly && isReadOnly(path, err):

@@ -15,7 +15,8 @@ var (
 	nvmeController = regexp.MustCompile(`^nvme[0-9]+$`)
 )
 
-// transport advises on the time limits of one path. Joined: it is one of a multipath device, whose daemon sets them.
+// transport advises on the time limits of one path. If it is joined, it belongs to a multipath device, whose daemon
+// sets the limits.
 func (h host) transport(dir string, joined bool) []Advice {
 	name := filepath.Base(dir)
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
@@ -49,12 +50,13 @@ func (h host) transport(dir string, joined bool) []Advice {
 	return out
 }
 
-// iscsi advises on a session. It asks its target whether it is there when it has heard nothing for noop_out_interval,
-// waits noop_out_timeout for the answer, and then recovery_tmo for the target to come back before it fails its I/O.
+// iscsi advises on a session. The session asks its target whether it is there after it has heard nothing for
+// noop_out_interval, waits noop_out_timeout for the answer, and then recovery_tmo for the target to come back before it
+// fails its I/O.
 func (h host) iscsi(session, name string, joined bool) []Advice {
 	text := attribute(h.sys, "class", "iscsi_session", "session"+session, "recovery_tmo")
 	recovery, ok := seconds(text)
-	if text == "off" { // so the kernel shows -1
+	if text == "off" { // this is how the kernel shows -1
 		recovery, ok = -1, true
 	}
 	if !ok {
@@ -105,8 +107,8 @@ func (h host) unjoined(device, name string) []Advice {
 		"run multipath -a " + lun + " and multipathd reconfigure, and name the device below /dev/mapper"}}
 }
 
-// nvme advises on the controllers of a namespace: several with the kernel's own multipath, where device is the subsystem,
-// else the one that is device. A local disk has no such settings.
+// nvme advises on the controllers of a namespace. With the kernel's own multipath there may be several, and device is
+// the subsystem; otherwise device is the only one. A local disk has no such settings.
 func (h host) nvme(device string) (out []Advice) {
 	controllers := []string{device}
 	if !nvmeController.MatchString(filepath.Base(device)) {
@@ -125,9 +127,10 @@ func (h host) nvme(device string) (out []Advice) {
 	return out
 }
 
-// nvmeLimits advises on one controller over a network. It finds out that the target is lost within about three keep-alive
-// times: one until it asks, one for the answer, and what the kernel's timers add. An I/O without a path then waits for fast_io_fail_tmo or, where that is off, until the controller is given up
-// after ctrl_loss_tmo. With that the device goes away, and nothing connects it again.
+// nvmeLimits advises on one controller over a network. The controller finds out that its target is lost within about
+// three keep-alive times: one until it asks, one for the answer, and what the kernel's timers add. An I/O without a
+// path then waits for fast_io_fail_tmo. If that is off, it waits until the controller is given up after ctrl_loss_tmo;
+// then the device goes away, and nothing connects it again.
 func nvmeLimits(controller string) (out []Advice) {
 	name, off := filepath.Base(controller), "off"
 	fail, loss := attribute(controller, "fast_io_fail_tmo"), attribute(controller, "ctrl_loss_tmo")

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
-// longestBody is how many bytes of an answer are read, so that its connection can be used again.
+// longestBody is the number of bytes of an answer that are read, so that its connection can be used again.
 const longestBody = 64 << 10
 
 // Config is what a [Checker] needs. Logger and Rand may be nil.

@@ -273,7 +273,7 @@ func TestChecksAreJittered(t *testing.T) {
 	})
 }
 
-// Guard: a check that Run's end interrupts means nothing for the server.
+// Guard: a check that Run's end interrupts proves nothing about the server.
 func TestEndIsNotUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Pace is how often a checker asks: seldom, or often when an answer may soon be needed. It is safe for concurrent use
-// and never blocks. [NewPace] creates one.
+// Pace determines how often a checker asks: seldom, or often when an answer may soon be needed. It is safe for
+// concurrent use and never blocks. [NewPace] creates one.
 type Pace struct {
 	seldom, often time.Duration
 

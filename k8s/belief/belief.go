@@ -16,7 +16,7 @@ type Settings struct {
 	GroupsOfTwo  []string // in these groups one reporter is enough, while they have two Nodes
 }
 
-// Node is what the API server shows of a Node that may be a reporter.
+// Node is what the API server shows about a Node that may be a reporter.
 type Node struct {
 	Name, Group string
 	Boot        string // the boot that it runs now; empty if unknown
@@ -50,9 +50,9 @@ type Verdict struct {
 	Withdrawn []string // the Nodes that named this boot before and no longer name it
 }
 
-// Need is how many different Nodes have to name a boot in a group of this size. A group that looks small never needs
-// fewer than two reporters, unless it is a group of two in GroupsOfTwo. A kubelet may set the labels of its Node, so
-// otherwise an attacker on one node could turn any group into a group of two.
+// Need returns the number of different Nodes that have to name a boot in a group of this size. A group that looks small
+// never needs fewer than two reporters, unless it is a group of two in GroupsOfTwo. A kubelet may set the labels of its
+// Node, so otherwise an attacker on one node could turn any group into a group of two.
 func (s Settings) Need(group string, size int) int {
 	if size == 2 && slices.Contains(s.GroupsOfTwo, group) {
 		return 1
@@ -201,7 +201,7 @@ func (n Node) stands(node, boot string) bool {
 	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
 }
 
-// wasTold reports whether n only knows of that death from others.
+// wasTold reports whether n has only heard of that death from others.
 func (n Node) wasTold(node, boot string) bool {
 	return !slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && !d.Outside() })
 }

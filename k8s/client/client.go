@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// QPS is how many requests a second all clients of a node may send over a longer time. An agent in a settled
-	// cluster sends a few a minute.
+	// QPS is the number of requests per second that all clients of a node may send over a longer time. An agent in a
+	// settled cluster sends a few a minute.
 	QPS = 5
-	// Burst is how many requests may be sent at once.
+	// Burst is the number of requests that may be sent at once.
 	Burst = 10
 
 	userAgent     = "fencing-agent"
@@ -96,7 +96,7 @@ func deferred(path string) clientcmd.ClientConfig {
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, &clientcmd.ConfigOverrides{})
 }
 
-// namespaceOf is the namespace of the pod, or of the kubeconfig's context.
+// namespaceOf returns the namespace of the pod, or of the kubeconfig's context.
 func namespaceOf(kubeconfig string) string {
 	if kubeconfig != "" {
 		if ns, _, err := deferred(kubeconfig).Namespace(); err == nil {
@@ -165,8 +165,8 @@ func (c *Client) Ready() error {
 	return err
 }
 
-// Namespace is the namespace of the agent's own objects: that of its pod, or of the kubeconfig's context as soon as the
-// kubeconfig can be read ([Client.Ready]).
+// Namespace returns the namespace of the agent's own objects: that of its pod, or of the kubeconfig's context as soon
+// as the kubeconfig can be read ([Client.Ready]).
 func (c *Client) Namespace() string {
 	if c.late == nil {
 		return c.namespace
@@ -176,7 +176,7 @@ func (c *Client) Namespace() string {
 	return c.late.namespace
 }
 
-// Host is the address of the API server, for logs.
+// Host returns the address of the API server, for logs.
 func (c *Client) Host() string {
 	if c.late == nil {
 		return c.rc.Host
@@ -209,7 +209,7 @@ func (c *Client) For(group schema.GroupVersion) (rest.Interface, error) {
 	return r, nil
 }
 
-// RetryAfter is how long the server has asked the client to wait, if err is such an answer.
+// RetryAfter returns the time for which the server has asked the client to wait, if err is such an answer.
 func RetryAfter(err error) (time.Duration, bool) {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {
@@ -232,5 +232,5 @@ func (b *Backoff) Next(err error) time.Duration {
 	return d
 }
 
-// Reset makes the next pause the first one again.
+// Reset makes the next pause start from First again.
 func (b *Backoff) Reset() { (*boottime.Backoff)(b).Reset() }

@@ -41,13 +41,13 @@ func Late(path string, metrics *Metrics) (*Client, error) {
 // notKnownYet replaces the server's name in requests for which it is not known yet.
 const notKnownYet = "not-known-yet"
 
-// config is a configuration for requests to the server that the kubeconfig names.
+// config returns a configuration for requests to the server that the kubeconfig names.
 func (l *late) config(protos []string) *rest.Config {
 	return &rest.Config{Host: "https://" + notKnownYet, Transport: &lateTransport{late: l, protos: protos}}
 }
 
-// Own is a configuration for a caller that wants connections of its own, each of which carries one request at a time.
-// The client need not be [Client.Ready].
+// Own returns a configuration for a caller that wants connections of its own, each of which carries one request at a
+// time. The client need not be [Client.Ready].
 func (c *Client) Own() *rest.Config { return c.late.config(oneAtATime) }
 
 // oneAtATime lists the protocols by which a connection carries one request at a time.

@@ -46,7 +46,7 @@ func real(name string) corev1.Node {
 	}
 }
 
-// read is the part of the Node that must arrive.
+// read returns the part of the Node that must arrive.
 func read(n *corev1.Node) Node {
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// Annotation is where an agent names deaths. It writes to its own Node only.
+// Annotation is the annotation in which an agent names deaths. It writes to its own Node only.
 const Annotation = "fencing-agent.io/deaths"
 
 const (
-	// Most is how many deaths are named at one time. With names of usual length, that many fill [MostBytes].
+	// Most is the greatest number of deaths that are named at one time. With names of usual length, that many fill
+	// [MostBytes].
 	Most = 64
-	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
+	// MostBytes is the greatest length of the annotation. The admission policy refuses longer ones.
 	MostBytes = 8192
 	// mostEntry is more bytes than one death needs: names of Nodes have at most 253.
 	mostEntry = 512
@@ -52,7 +53,8 @@ func plain(s string, longest int) bool {
 	return len(s) <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Encode is the annotation for these deaths, the newest first. If there is no room for all, the oldest are left out.
+// Encode returns the annotation for these deaths, the newest first. If there is no room for all, the oldest are left
+// out.
 func Encode(list []Death) string {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b Death) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Node, b.Node)) })

@@ -16,7 +16,8 @@ import (
 type Report struct {
 	Node string
 	Boot string // the boot of the agent's node in which it was sent
-	// At is when it was sent, by the agent's clock, in nanoseconds since that boot. It orders the reports of one node.
+	// At is the time at which it was sent, by the agent's clock, in nanoseconds since that boot. It orders the reports
+	// of one node.
 	At uint64
 	// Over is the [Digest] of the annotation that the node's Node had when this report was sent.
 	Over   string
@@ -25,10 +26,11 @@ type Report struct {
 }
 
 const (
-	// Again is how often an agent repeats deaths that it has reported.
+	// Again is the interval at which an agent repeats deaths that it has reported.
 	Again = 5 * time.Minute
-	// Valid is how long reported deaths count. An agent may never get its access to the API server back, or may be
-	// replaced by one that has access. Nobody then withdraws what it reported here, so the report expires by itself.
+	// Valid is the time for which reported deaths count. An agent may never get its access to the API server back, or
+	// may be replaced by one that has access. Nobody then withdraws what it reported here, so the report expires by
+	// itself.
 	Valid = 15 * time.Minute
 
 	// ReportLabel, with the value ReportValue, marks the ConfigMaps that contain a [Report], under the key ReportKey.
@@ -99,10 +101,10 @@ func Digest(annotation string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ReportName is the name of the ConfigMap with the report of this node's agent.
+// ReportName returns the name of the ConfigMap with the report of this node's agent.
 func ReportName(node string) string { return NameOf(reportPrefix, node) }
 
-// NameOf is the name of an object about a node: a prefix, and what identifies the node.
+// NameOf returns the name of an object about a node: a prefix, and what identifies the node.
 func NameOf(prefix, node string) string {
 	if len(prefix)+len(node) <= longestName {
 		return prefix + node

@@ -167,7 +167,7 @@ type word struct {
 func randomTelling(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	now, at, boot, number := noon, uint64(0), bootA, 0
-	annotation, annotated := "", -1 // and the number of the word that wrote it
+	annotation, annotated := "", -1 // the annotation, and the number of the report in it
 	var stored *Report
 	storedNumber, storedAt := -1, noon
 	var onWay []word

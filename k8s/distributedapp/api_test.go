@@ -33,7 +33,7 @@ type api struct {
 	changed               func(app string)     // called with mu held
 	writes, blind, refuse int
 	reads                 int            // of the configuration
-	by                    map[string]int // writes taken, by replica
+	by                    map[string]int // number of accepted writes, by replica
 	statuses              map[string]uint64
 	reliable              bool   // no answer is lost
 	listed                func() // called when a look has its list of pods, without mu
@@ -71,7 +71,7 @@ func (a *api) show(app string, disturbs bool) {
 	a.changed(app)
 }
 
-// caller is the API server as one replica has it.
+// caller is the API server as one replica reaches it.
 type caller struct {
 	client.Client
 	*api
@@ -85,7 +85,8 @@ var (
 	errStale     = errors.New("it is another one by now")
 )
 
-// travel is the way of a request or an answer. A request that was sent arrives, even if its sender has ended.
+// travel delays a request or an answer, or loses it if the replica is cut off. A request that was sent arrives even if
+// its sender has ended.
 func (c caller) travel(ctx context.Context) error {
 	time.Sleep(time.Duration(1+c.random(150)) * time.Millisecond) // of the bubble
 	if c.cut() {
@@ -337,7 +338,7 @@ func (a *api) unsettled() map[string]string {
 	return out
 }
 
-// Changes that people make.
+// The functions below are changes that people make.
 
 func (a *api) make(name string, replicas int32) {
 	a.mu.Lock()

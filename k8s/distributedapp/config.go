@@ -20,7 +20,7 @@ const (
 	keyGrace      = "terminationGracePeriodSeconds"
 )
 
-// config is how pods are created.
+// config defines how pods are created.
 type config struct {
 	version  uint64 // of the ConfigMap, which grows with each change; 0: none was read
 	pull     corev1.PullPolicy

@@ -109,7 +109,7 @@ func (r *Replica) write(ctx context.Context, app *DistributedApp, s step, with c
 	}
 }
 
-// newPod is a pod of an app. It only asks for what a namespace with the restricted Pod Security level allows.
+// newPod returns a pod of an app. It only asks for what a namespace with the restricted Pod Security level allows.
 func newPod(d *DistributedApp, name string, with config) *corev1.Pod {
 	c := corev1.Container{
 		Name: "application", Image: d.Spec.ApplicationImage, ImagePullPolicy: with.pull,

@@ -26,7 +26,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "reconciles_total",
 			Help: "Looks at a DistributedApp, by how they ended: settled, wrote, conflict (another writer was first), failed. Each makes one write at most."}, []string{"outcome"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "config_refused_total",
-			Help: "Times that the ConfigMap was read and could not be used. The one before goes on."}),
+			Help: "How often the ConfigMap was read and could not be used; the one before stays in use."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "messages_dropped_total",
 			Help: "Messages that came faster than they could be looked at."}),
 	}
@@ -42,7 +42,7 @@ func (m *Metrics) shows(r *Replica) {
 	gauge := func(name, help string, value func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, value))
 	}
-	gauge("known", "DistributedApps that this replica knows of.", func() float64 {
+	gauge("known", "DistributedApps that this replica knows.", func() float64 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return float64(len(r.apps))

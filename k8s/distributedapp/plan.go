@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// stable is how long the list of replicas has to be unchanged before the finalizer of a deleted app is removed. The
-	// wait is at most stableLimit times as long: otherwise a replica that keeps restarting would keep every app.
+	// stable is the time for which the list of replicas has to be unchanged before the finalizer of a deleted app is
+	// removed. The wait is at most stableLimit times as long: otherwise a replica that keeps restarting would keep
+	// every app.
 	stable      = 20 * time.Second
 	stableLimit = 6
 )
@@ -26,7 +27,7 @@ type facts struct {
 	app     *DistributedApp
 	pods    []corev1.Pod // all pods of the namespace
 	version uint64       // of the configuration that this replica has read; 0: none
-	members []string     // the replicas that it knows of
+	members []string     // the replicas that it knows
 	changed time.Time    // when that list last changed
 }
 
@@ -125,7 +126,7 @@ func (f *facts) adjust(mine []corev1.Pod) step {
 	}
 }
 
-// ordinal is the ordinal in a pod's name; a pod without one counts as the youngest.
+// ordinal returns the ordinal in a pod's name; a pod without one counts as the youngest.
 func ordinal(app, pod string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(pod, app+"-"))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Resync is how often the watches show all apps again.
+	// Resync is the interval at which the watches show all apps again.
 	Resync = 10 * time.Minute
 
 	pause          = 3 * time.Second // a replica waits this long for each replica before it
@@ -164,7 +164,7 @@ func (r *Replica) tell(m Message) {
 	r.gossip.Tell(m)
 }
 
-// State is what a replica gets when it joins or returns.
+// State returns what a replica gets when it joins or returns.
 func (r *Replica) State() Message {
 	return Message{Kind: Configure, Origin: r.o.Self, Timestamp: time.Now().UnixNano(), Version: r.current().version}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 )
 
-// patience is T of k8s/distributedapp: while one replica works, each app is as it should be so long after the last
-// event that concerned the app or the replicas.
+// patience is T of k8s/distributedapp: while one replica works, each app is as it should be within this time after the
+// last event that concerned the app or the replicas.
 const patience = 75 * time.Second
 
 // world is replicas with their goroutines on virtual time, an API server in memory and a gossip that can be split. A
@@ -29,7 +29,7 @@ type world struct {
 	mu       sync.Mutex
 	replicas []*replica
 	split    bool
-	calm     time.Time // since when nothing happens to replicas
+	calm     time.Time // when the replicas were last disturbed
 	rank     func(string, string, []string) int
 }
 
@@ -38,12 +38,12 @@ type replica struct {
 	name   string
 	r      *Replica
 	reg    *prometheus.Registry
-	listed []string  // whom the gossip listed last,
-	since  time.Time // and since when
+	listed []string  // the replicas that the gossip listed last
+	since  time.Time // when it began to list them
 	part   int
 	dead   bool
-	gone   bool // and nobody lists it
-	cut    bool // from the API server
+	gone   bool // dead, and no longer listed
+	cut    bool // cut off from the API server
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -153,7 +153,7 @@ func (r *replica) see(app string) {
 	}
 }
 
-// relist is the start of a watch.
+// relist starts a watch: the replica sees all apps and the configuration.
 func (r *replica) relist() {
 	for i := range 8 {
 		r.see(appName(i))
@@ -280,7 +280,7 @@ func (w *world) end() {
 	}
 }
 
-// first is the replica that is first for an app.
+// first returns the replica that is first for an app.
 func (w *world) first(app string) *replica {
 	names, _ := w.replicas[0].Members()
 	for _, r := range w.replicas {

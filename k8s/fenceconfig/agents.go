@@ -119,7 +119,7 @@ func (a Agent) Check(m Method) []Problem {
 	return problems
 }
 
-// parameter is the index of an option among those that the agent knows, or -1.
+// parameter returns the index of an option among those that the agent knows, or -1.
 func (a Agent) parameter(key string) int {
 	return slices.IndexFunc(a.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == key })
 }

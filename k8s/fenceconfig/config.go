@@ -43,7 +43,7 @@ type Cluster struct {
 	Settle       time.Duration // how long a node has to be Ready before its fencing is over
 	Trigger      time.Duration // how long it has to be NotReady before its fencing begins
 	Monitor      time.Duration // how often devices are checked; 0: never
-	// ByRemediation: no fencing begins because a Node is not Ready, but only for a remediation or a person.
+	// ByRemediation is true if no fencing begins because a Node is not Ready, but only for a remediation or a person.
 	ByRemediation bool
 	MostDump      time.Duration // how long a dump keeps power from being cut
 	MaxUnhealthy  int           // percent of the managed nodes; beyond that nothing begins

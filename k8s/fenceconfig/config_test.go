@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// example is deploy/controller/examples/nodefence.yaml: what people copy.
+// example returns deploy/controller/examples/nodefence.yaml, which people copy.
 func example(t testing.TB) Objects {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/controller/examples/nodefence.yaml")
@@ -74,7 +74,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// change is the example with lines of one object replaced.
+// change returns the example with lines of one object replaced.
 func change(t *testing.T, object, from, to string) Objects {
 	o := example(t)
 	for key, text := range o[object] {
@@ -301,7 +301,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // If a switch fails, it takes some 15 s until all of its nodes are not Ready. Without a configured value no node is
-// fenced before they count.
+// fenced before all of them count.
 func TestNobodyIsFencedAtOnceByDefault(t *testing.T) {
 	if c := Read(Objects{}, nil).Cluster; c.Trigger != 30*time.Second {
 		t.Errorf("trigger_after is %v", c.Trigger)

@@ -23,11 +23,12 @@ type Method struct {
 	Agent       string
 	Action      string
 	MustSuccess bool
-	// Confirm: after off the executor asks for the status, and only off is a success. Without it nothing is proven.
+	// Confirm makes the executor ask for the status after off; only off is then a success. Without it nothing is
+	// proven.
 	Confirm bool
 	Options []Option // sorted, without the action
 	Secrets []SecretRef
-	// HostDevices: the agent works on devices of the machine on which it runs.
+	// HostDevices is true if the agent works on devices of the machine on which it runs.
 	HostDevices bool
 	Storage     Storage // what an off of isolation cuts the node off from; other methods have none
 }
@@ -88,7 +89,7 @@ func isName(s string) bool {
 	}) < 0 && strings.Trim(s, "-.") == s
 }
 
-// TemplateOf is the ConfigMap that a method's text names as its template.
+// TemplateOf returns the ConfigMap that a method's text names as its template.
 func TemplateOf(text string) string {
 	template, _ := newReader("", text).take("template")
 	return template
@@ -142,7 +143,7 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 	return m, append(own.problems, base.problems...)
 }
 
-// action is the method's action, or else the template's. There is no default: an agent's own default is to reboot.
+// action returns the method's action, or else the template's. There is no default: an agent's own default is to reboot.
 func (m *Method) action(own, base *reader) {
 	v, line := own.take("action")
 	from := own
@@ -161,7 +162,7 @@ func (m *Method) action(own, base *reader) {
 	m.Action = v
 }
 
-// either is the method's value, or the template's.
+// either returns the method's value, or the template's.
 func either(own, base *reader, key string) string {
 	v, line := own.take(key)
 	if w, _ := base.take(key); line == 0 {
@@ -249,7 +250,7 @@ func (n *Node) Methods() []Method {
 	return all
 }
 
-// DigestOf is the [Method.Digest] of several methods.
+// DigestOf returns the [Method.Digest] of several methods.
 func DigestOf(methods []Method) string {
 	h := fnv.New64a()
 	for _, m := range methods {

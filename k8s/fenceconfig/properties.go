@@ -13,12 +13,12 @@ type Problem struct {
 	Line    int    `json:"line"`   // 0: the object as a whole
 	Text    string `json:"text"`
 	Warning bool   `json:"warning"` // it does not cause a refusal
-	// Unread: the object or key looks like a part of the configuration but is not read, so an intention is not carried
-	// out. That does not cause a refusal either, but it is more than a warning.
+	// Unread is true if the object or key looks like a part of the configuration but is not read, so an intention is
+	// not carried out. That does not cause a refusal either, but it is more than a warning.
 	Unread bool `json:"unread,omitempty"`
 }
 
-// String is the problem in one line for people.
+// String returns the problem in one line for people.
 func (p Problem) String() string {
 	where := p.Object
 	if p.Line > 0 {
@@ -106,7 +106,7 @@ func (r *reader) take(key string) (string, int) {
 	return "", 0
 }
 
-// choice is the key's value, which must be one of the values, or the first of them if the key is not given.
+// choice returns the key's value, which must be one of the values, or the first of them if the key is not given.
 func (r *reader) choice(key string, values ...string) string {
 	v, line := r.take(key)
 	if line == 0 {
@@ -119,7 +119,7 @@ func (r *reader) choice(key string, values ...string) string {
 	return v
 }
 
-// number is the key's value, which must be within the bounds, or the default.
+// number returns the key's value, which must be within the bounds, or the default.
 func (r *reader) number(key string, def, low, high int) int { return r.amount(key, "", def, low, high) }
 
 // seconds is like number, for whole seconds.

@@ -52,7 +52,7 @@ func (c *Config) unread(objects Objects, used map[string]bool) {
 	}
 }
 
-// keyOf is the key of the data by which an object of this name is read; empty: the object is not read.
+// keyOf returns the key of the data by which an object of this name is read; empty: the object is not read.
 func keyOf(name string) string {
 	switch {
 	case name == ClusterObject, name == ClusterAlias, strings.HasPrefix(name, nodePrefix):
@@ -118,7 +118,8 @@ func isNear(a, b string) bool {
 	}
 }
 
-// distance is how many letters have to be inserted, removed, changed or swapped to turn one word into the other.
+// distance returns the number of letters that have to be inserted, removed, changed or swapped to turn one word into
+// the other.
 func distance(a, b string) int {
 	if d := len(a) - len(b); d > 3 || d < -3 { // no caller needs a greater distance
 		return cmp.Compare(d, 0) * d

@@ -51,7 +51,7 @@ func TestWhatLooksLikeOursIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// A key of the data that is not read.
+// A key that the controller does not read is reported.
 func TestKeysThatAreNotRead(t *testing.T) {
 	o := example(t)
 	o["fence-config-host0"]["config.propertis"] = "kdump=true"
@@ -102,7 +102,7 @@ func TestAnOptionThatTheAgentIgnores(t *testing.T) {
 		if option == "plg=2" {
 			o = change(t, "fence-method-eaton-off-host0", "plug=1", "plg=1")
 		}
-		for _, name := range []string{"fc-switch-brocade", "apc-pdu"} { // of which nothing is said
+		for _, name := range []string{"fc-switch-brocade", "apc-pdu"} { // they are not part of this test
 			for object := range o {
 				if strings.Contains(o[object][MethodKey], name) || strings.HasSuffix(object, name) {
 					delete(o, object)
@@ -120,7 +120,7 @@ func TestAnOptionThatTheAgentIgnores(t *testing.T) {
 	}
 }
 
-// One board for two nodes, in any spelling; and one outlet for two supplies.
+// Two nodes cannot have one board, in whatever spelling, and two supplies cannot have one outlet.
 func TestOneOutletWrittenInTwoWays(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
@@ -161,7 +161,7 @@ func TestOneOutletWrittenInTwoWays(t *testing.T) {
 	}
 }
 
-// Values that an agent could not use.
+// Values that an agent could not use are refused.
 func TestAddressesAndPorts(t *testing.T) {
 	for line, bad := range map[string]bool{
 		"ip=192.0.2.1": false, "ip=2001:db8::1": false, "ip=::1": false, "ip=fe80::1%eth0": false, "ip=bmc.example": false, "ipport=623": false, "udpport=161": false,

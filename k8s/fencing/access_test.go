@@ -73,7 +73,7 @@ func TestSchemaHasEachField(t *testing.T) {
 	}
 }
 
-// A template is what the remediation's spec is made of.
+// A remediation's spec is a copy of a template.
 func TestTemplateSchema(t *testing.T) {
 	for _, d := range manifest(t) {
 		if d.Kind == "CustomResourceDefinition" && strings.HasPrefix(d.Metadata.Name, "fencingremediationtemplates.") {

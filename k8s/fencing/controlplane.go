@@ -20,8 +20,8 @@ var partLabels = []string{
 	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd",
 }
 
-// partOf is a Node's part in the control plane. ready tells for each node with a visible member of etcd whether that
-// member is Ready.
+// partOf returns a Node's part in the control plane. ready reports for each node with a visible member of etcd whether
+// that member is Ready.
 func partOf(n *corev1.Node, ready map[string]bool, fences []NodeFence) storm.Part {
 	p := storm.Part{}
 	p.EtcdReady, p.Etcd = ready[n.Name]

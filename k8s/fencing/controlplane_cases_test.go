@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// labelled is a council whose control plane has the present label, and no visible member of etcd.
+// labelled returns a council whose control plane has the present label, and no visible member of etcd.
 func labelled(t *testing.T) *council {
 	c := newCouncil(t, 11)
 	for _, m := range c.machines {
@@ -55,7 +55,7 @@ func TestTwoOrdersForTheControlPlane(t *testing.T) {
 	if begun != 1 || held != 1 {
 		t.Errorf("%d have begun, %d are held up", begun, held)
 	}
-	// No word of a person lets it begin besides the first.
+	// Even with a person's permission it does not begin beside the first.
 	for i := range list.Items {
 		if f := &list.Items[i]; f.Status.Held() != "" {
 			if strings.Contains(f.Status.Conditions[0].Message, nodefence.AnywayAnnotation) {
@@ -151,7 +151,7 @@ func TestMembersThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// A node without a Node object that may be cut off may have been one of them.
+// A node without a Node object that may be cut off may have been one of the control plane.
 func TestANodeThatIsGoneHoldsTheControlPlaneUp(t *testing.T) {
 	c := newCouncil(t, 3)
 	c.machines[0].labels = map[string]string{partLabels[3]: "true"}

@@ -37,9 +37,9 @@ type council struct {
 	seed     uint64
 	machines []*councillor
 	runners  []*Runner
-	read     []map[string]bool // by replica: nodes of the control plane that were not Ready, as it has read last
+	read     []map[string]bool // by replica: nodes of the control plane that were not Ready, as the replica read last
 	depth    int
-	words    map[types.UID]bool // a person has given their word
+	words    map[types.UID]bool // the NodeFences that a person has permitted
 
 	cuts, ends, ordered, refused, interleaved int
 }
@@ -58,7 +58,7 @@ type councillor struct {
 
 func (m *councillor) cut() bool { return !m.port || !m.supplies[0] && !m.supplies[1] }
 
-// replica is a controller with the settings of another one, and no memory.
+// replica returns a controller with the settings of another one, and no memory.
 func replica(r *Runner) *Runner {
 	out := &Runner{}
 	from, to := reflect.ValueOf(r).Elem(), reflect.ValueOf(out).Elem()
@@ -82,7 +82,7 @@ func newCouncil(t *testing.T, seed uint64) *council {
 		m := &councillor{name: fmt.Sprint("m", i), port: true, supplies: [2]bool{true, true}, ready: true, boot: 1 + i*1000, since: begin.Add(-time.Hour), labels: map[string]string{}}
 		if m.rules = i < 3; m.rules && c.rng.IntN(4) > 0 {
 			m.labels[partLabels[c.rng.IntN(len(partLabels))]] = ""
-		} else if m.rules { // only its member of etcd tells
+		} else if m.rules { // only its member of etcd shows that it belongs to the control plane
 			m.labels["etcd"] = "here"
 		}
 		c.machines = append(c.machines, m)
@@ -318,7 +318,7 @@ func (c *council) count() {
 	}
 }
 
-// person gives an order or a word from time to time, and ends NodeFences that have given up.
+// person gives an order or a permission from time to time, and ends NodeFences that have given up.
 func (c *council) person() {
 	m := c.machines[c.rng.IntN(4)]
 	f := &NodeFence{ObjectMeta: metav1.ObjectMeta{Name: NameOf(m.name)}, Spec: nodefence.Spec{NodeName: m.name, Step: nodefence.Power}}
@@ -350,8 +350,7 @@ func (c *council) person() {
 }
 
 // Nodes fail at any moment, alone and together. Two replicas fence them, and each can pause between any two requests. A
-// person orders some fencings, gives a word for some, and repairs those that have given up. With -v the test logs its
-// progress.
+// person orders some fencings, permits some, and repairs those that have given up. With -v the test logs its progress.
 func TestControlPlaneSchedules(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a round reads is garbage at its end
 	base := *firstCouncil
@@ -409,7 +408,7 @@ func TestTwoOfTheControlPlaneFail(t *testing.T) {
 	}
 }
 
-// stopsAfterLook is the API server as a replica reaches it that stops once when it has looked at all Nodes.
+// stopsAfterLook is the API server as seen by a replica that pauses once, after it has looked at all Nodes.
 type stopsAfterLook struct {
 	client.Reader
 	then func()

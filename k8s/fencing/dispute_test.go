@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// sanStage is a stage whose node has a port of a switch besides its power.
+// sanStage returns a stage whose node has a port of a switch besides its power.
 func sanStage(t *testing.T) *stage {
 	s := newStage(t)
 	for name, data := range map[string]string{
@@ -57,7 +57,7 @@ func (s *stage) boot() string {
 	return deaths.Boot(n.Status.NodeInfo.BootID)
 }
 
-// disputes are the ways in which a Node says that its boot was called dead and was heard after that.
+// disputes returns the ways in which a Node shows that its boot was called dead and was heard after that.
 func disputes(boot string) map[string][2]string {
 	return map[string][2]string{
 		"at first, by the annotation":    {recovery.Fenced(boot), boot},
@@ -195,7 +195,7 @@ func TestADisputedDeathIsNoSuccess(t *testing.T) {
 	}
 }
 
-// spy tells of each NodeFence that was written.
+// spy reports each NodeFence that was written.
 type spy struct {
 	*api
 	wrote func()

@@ -38,7 +38,7 @@ func keeps(annotation string) bool {
 	}
 }
 
-// WordOf tells whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
+// WordOf reports whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
 func WordOf(n *corev1.Node) recovery.Word {
 	var values, others []string
 	for _, t := range n.Spec.Taints {
@@ -53,7 +53,7 @@ func WordOf(n *corev1.Node) recovery.Word {
 	return recovery.WordOf(deaths.Boot(n.Status.NodeInfo.BootID), n.Annotations[recovery.NoteKey], values, others)
 }
 
-// nodeOf is the part of a Node that matters here.
+// nodeOf returns the part of a Node that matters here.
 func nodeOf(n *corev1.Node) nodefence.Node {
 	word := WordOf(n)
 	out := nodefence.Node{
@@ -125,8 +125,8 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	return f, &object, nil
 }
 
-// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. A replica
-// that has just started begins at zero.
+// returning returns how long this replica has seen that the storages of a NodeFence are about to be given back. A
+// replica that has just started begins at zero.
 func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 	text := o.Status.Returns()
 	if text == "" {

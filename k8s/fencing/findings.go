@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// deathOf is the death that a NodeFence proves by its node's devices or crash kernel; nil: it proves none.
+// deathOf returns the death that a NodeFence proves by its node's devices or crash kernel; nil: it proves none.
 func deathOf(f *NodeFence) *deaths.Death {
 	p := f.Status.Proof
 	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Boot == "" || p.Boot != f.Status.Boot || f.Name != NameOf(f.Spec.NodeName) {
@@ -63,7 +63,7 @@ type renewal struct {
 	lasts time.Duration
 }
 
-// next is the renewal after another look, which has read the Lease by that moment.
+// next returns the renewal after another look, which has read the Lease by that moment.
 func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal {
 	if r.lease != text {
 		r.since = read

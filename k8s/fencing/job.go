@@ -18,13 +18,14 @@ const (
 	// executorContainer is the container whose result counts: some clusters add containers to pods.
 	executorContainer = "executor"
 	messagePath       = "/dev/termination-log"
-	// madeVariable is when a Job was created, by the clock of the controller that created it.
+	// madeVariable contains the time at which a Job was created, by the clock of the controller that created it.
 	madeVariable = "FENCING_MADE_AT"
 	keepJobs     = 24 * 60 * 60 // s
 	nobody       = 65532
 )
 
-// job is the Job of an action: suspended, for one executor that runs once, on another node than the one to be fenced.
+// job returns the Job of an action: suspended, for one executor that runs once, on another node than the one to be
+// fenced.
 func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	labels := map[string]string{ownerLabel: string(owner.UID), "app.kubernetes.io/name": executorAccount}
 	digest, action := a.Method.Digest(), ""

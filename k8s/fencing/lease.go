@@ -23,7 +23,7 @@ type held struct {
 	since time.Time
 }
 
-// For is how long this has been seen of a node.
+// For returns how long this has been seen of a node.
 func (h *Held) For(node, what string, now time.Time) time.Duration {
 	was, known := (*h)[node]
 	if !known || was.what != what || was.since.After(now) {

@@ -9,9 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guard: if devices called a boot off that was heard after that, a person has to look. When its remediation is given
-// up, the NodeFence that records this is not deleted: another one would switch the same plug, perhaps another
-// machine's, again and again.
+// Guard: if devices reported a boot as switched off and it was heard after that, a person has to look. When its
+// remediation is given up, the NodeFence that records this is not deleted: another one would switch the same plug,
+// perhaps another machine's, again and again.
 func TestLyingDevicesAreLeftToAPerson(t *testing.T) {
 	for _, speaks := range []string{"the Node", "the agents", "the kubelet", "nobody"} {
 		s := newStage(t)

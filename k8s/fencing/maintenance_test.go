@@ -45,7 +45,7 @@ func TestNoNodeInMaintenanceIsSwitchedOff(t *testing.T) {
 	for name, signal := range maintenance() {
 		for i, begun := range []string{"by itself", "by a remediation", "by a person", "by a person, power first"} {
 			for _, rounds := range []int{0, 1, 2, 3, 5, 8, 12} {
-				if i > 0 && name != "fencing-agent.io/disable" { // all signals are one from here on
+				if i > 0 && name != "fencing-agent.io/disable" { // from here on, one signal stands for all
 					continue
 				}
 				s := sanStage(t)
@@ -115,7 +115,7 @@ func TestMaintenanceBetweenTwoWrites(t *testing.T) {
 	}
 }
 
-// The signs above are not too many: without them the same node is switched off and on.
+// The signs above are the only reason: without them the same node is switched off and on.
 func TestWithoutMaintenanceItIsSwitched(t *testing.T) {
 	s := sanStage(t)
 	s.configure("trigger_after=0", "grace_timeout=4", "cooldown=0")

@@ -29,20 +29,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "fence_config_problems",
 			Help: "Problems of the ConfigMaps by which nodes are fenced: a node that has one is not fenced by its devices."}),
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "device_reachable",
-			Help: "1 if a device that fences nodes has answered when it was asked last, 0 if not. Nothing rests on it."}, []string{"device"}),
+			Help: "1 if a device that fences nodes has answered when it was asked last, 0 if not. No decision depends on it."}, []string{"device"}),
 	}
 	m.skipped = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "fencing_skipped_total",
 		Help: "How often a limit for storms began to hold up the fencing of a node by its devices, by limit (docs/power.md)."}, []string{"policy"})
 	m.unhealthy = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "unhealthy_nodes",
 		Help: "Nodes that are not Ready, by group, where nodes are fenced by their devices."}, []string{"group"})
 	m.sightings = prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "sightings",
-		Help: "Nodes of which an agent says what a policy goes by, by policy: StorageLeaseHeld, StorageDisconnected; QuorumLost: agents that say it of themselves (docs/power.md)."}, []string{"policy"})
+		Help: "Nodes about which an agent reports what a policy acts on, by policy: StorageLeaseHeld, StorageDisconnected; QuorumLost: agents that report it about themselves (docs/power.md)."}, []string{"policy"})
 	m.schemaOld = prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "nodefence_schema_old",
 		Help: "1 while the CustomResourceDefinition of NodeFences lacks a field of this version: no node is fenced by its devices (docs/power.md)."})
 	m.jobs = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "fence_jobs_total",
-		Help: "Jobs of NodeFences that have ended, by what they did and how. A check asks whether a plug is off: failed is any other answer. The replica counts that has noted it."}, []string{"action", "outcome"})
+		Help: "Jobs of NodeFences that have ended, by what they did and how. A check asks whether a plug is off: failed is any other answer. The replica that has noted the end counts it."}, []string{"action", "outcome"})
 	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Name: "fence_job_seconds", Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300},
-		Help: "From when a Job of a NodeFence was recorded until its end was noted, by what it did."}, []string{"action"})
+		Help: "Time from the moment at which a Job of a NodeFence was recorded until its end was noted, by what it did."}, []string{"action"})
 	for _, action := range []string{checks, fenceconfig.On, fenceconfig.Off} {
 		m.seconds.WithLabelValues(action)
 		for _, outcome := range []string{nodefence.Succeeded, nodefence.Failed} {

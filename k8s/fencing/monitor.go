@@ -99,8 +99,8 @@ func (r *Runner) clear(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// monitorName is the name of the Job that checks a device in the present interval, and the start of that interval. The
-// intervals of different devices begin at different times.
+// monitorName returns the name of the Job that checks a device in the present interval, and the start of that interval.
+// The intervals of different devices begin at different times.
 func monitorName(d fenceconfig.Device, now time.Time, every time.Duration) (name string, began time.Time) {
 	h := fnv.New64a()
 	fmt.Fprint(h, d.Name)
@@ -110,7 +110,8 @@ func monitorName(d fenceconfig.Device, now time.Time, every time.Duration) (name
 	return fmt.Sprintf("monitor-%016x-%d", h.Sum64(), turn), time.Unix(turn*seconds-shift, 0)
 }
 
-// monitorJob is a Job like those that fence, with another action; it is not suspended, and belongs to no NodeFence.
+// monitorJob returns a Job like those that fence, with another action; it is not suspended, and belongs to no
+// NodeFence.
 func (r *Runner) monitorJob(name string, d fenceconfig.Device, c fenceconfig.Cluster, now time.Time) *batchv1.Job {
 	j := r.job(nodefence.Action{
 		Name: name, Method: d.Method, Role: nodefence.Check, Timeout: c.JobTimeout, NotAfter: now.Add(c.JobTimeout).Truncate(time.Second),
@@ -151,7 +152,7 @@ func (r *Runner) answers(devices []fenceconfig.Device, jobs []batchv1.Job, pods 
 		}
 		r.Metrics.reachable.WithLabelValues(d.Name).Set(value)
 		if r.monitored[d.Name] != j.UID && !o.Succeeded {
-			r.Logger.Warn("a device that fences nodes does not answer: nodes may not be fenced when it is needed", "device", d.Name, "node", d.Node, "method", d.Method.Name, "says", o.Message)
+			r.Logger.Warn("a device that fences nodes does not answer: it may fail to fence a node when that is needed", "device", d.Name, "node", d.Node, "method", d.Method.Name, "says", o.Message)
 		}
 		r.monitored[d.Name] = j.UID
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// calm is a stage on which all nodes are Ready and the same device fences a second node.
+// calm returns a stage on which all nodes are Ready and the same device fences a second node.
 func calm(t *testing.T) *stage {
 	s := newStage(t)
 	s.node("n4", true, "0", s.now)
@@ -46,7 +46,7 @@ func (s *stage) looks(d time.Duration) {
 	}
 }
 
-// end lets a Job end, and its executor say something.
+// end ends a Job with this last message of its executor.
 func (s *stage) end(j *batchv1.Job, kind batchv1.JobConditionType, word string) {
 	j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue}}
 	j.CreationTimestamp = metav1.NewTime(s.now)

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// mostTolerated is how many taints an executor tolerates; mostTainted is how many nodes it avoids.
+	// mostTolerated is the greatest number of taints that an executor tolerates; mostTainted is that of the nodes that
+	// it avoids.
 	mostTolerated = 64
 	mostTainted   = 32
 )
@@ -71,7 +72,7 @@ func (p *places) tolerate(pod *corev1.PodSpec) {
 	}
 }
 
-// resources are what an executor requests of its node, so that no quota refuses it.
+// resources returns what an executor requests of its node, so that no quota refuses it.
 func resources() corev1.ResourceRequirements {
 	of := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}

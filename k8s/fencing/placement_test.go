@@ -10,7 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// fits reports whether a pod may run on a node, as the scheduler's filters of taints and of required affinities say.
+// fits reports whether a pod may run on a node, according to the scheduler's filters for taints and required
+// affinities.
 func fits(pod *corev1.PodSpec, n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Tolerations, func(o corev1.Toleration) bool {

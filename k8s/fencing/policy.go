@@ -22,11 +22,11 @@ import (
 
 const (
 	skippedReason = "FencingSkipped"
-	// mostNote is how many bytes of an Event's note explain why. The server accepts 1024 bytes in all, and refuses an
-	// Event with more.
+	// mostNote is the number of bytes of an Event's note that explain why. The server accepts 1024 bytes in all, and
+	// refuses an Event with more.
 	mostNote = 600
-	// leasesAge is how old the latest read of all Leases may be: nodes renew their Leases so often that an older read
-	// would still show it.
+	// leasesAge is the greatest age of the latest read of all Leases: nodes renew their Leases so often that an older
+	// read would still show it.
 	leasesAge = 4 * time.Second
 )
 
@@ -102,7 +102,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	return s, nodes, nil
 }
 
-// sightingOf is what the agent of a Node reports about other nodes, on the Node or to its controller (told; nil:
+// sightingOf returns what the agent of a Node reports about other nodes, on the Node or to its controller (told; nil:
 // nothing). A report counts as none if it cannot be read, or was made in another boot than the one that the Node shows.
 func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sightings.Sighting {
 	var written *sightings.Sighting

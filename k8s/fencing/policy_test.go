@@ -18,7 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Before there is a NodeFence: an Event and a count, once; and after the storm it begins.
+// While a storm keeps a NodeFence from being created, there is one Event and one count. After the storm the fencing
+// begins.
 func TestHeldUpBeforeItBegins(t *testing.T) {
 	s := newStage(t)
 	s.configure("trigger_after=0", "cooldown=20")
@@ -41,7 +42,7 @@ func TestHeldUpBeforeItBegins(t *testing.T) {
 	}
 }
 
-// For an existing NodeFence: its condition, an Event, and a person's word.
+// If a storm holds up an existing NodeFence, its condition and an Event show that, and a person can permit it to go on.
 func TestHeldUpOnItsWay(t *testing.T) {
 	s := newStage(t)
 	s.configure("trigger_after=0", "cooldown=0")
@@ -174,7 +175,7 @@ func TestLimitInALongRound(t *testing.T) {
 	}
 }
 
-// noLeases is an API server that does not answer for Leases.
+// noLeases is an API server that does not answer requests for Leases.
 type noLeases struct{ *api }
 
 func (a noLeases) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {

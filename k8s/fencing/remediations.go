@@ -26,7 +26,7 @@ const (
 	timedOutAnnotation = "remediation.medik8s.io/nhc-timed-out"
 
 	remediationFinalizer = "fencing-agent.io/remediation"
-	// wishLabel is a label of a NodeFence: the UID of the remediation that created it.
+	// wishLabel is a label of a NodeFence; its value is the UID of the remediation that created it.
 	wishLabel = "fencing-agent.io/remediation-uid"
 )
 
@@ -58,7 +58,7 @@ func (l *FencingRemediationList) DeepCopyObject() runtime.Object {
 	return deepCopy(l, &FencingRemediationList{})
 }
 
-// node is the node that a remediation is about.
+// node returns the node that a remediation is about.
 func (m *FencingRemediation) node() string {
 	if name := m.Annotations[nodeNameAnnotation]; name != "" {
 		return name

@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// ask is what medik8s' NodeHealthCheck does for a node.
+// ask does what medik8s' NodeHealthCheck does for a node.
 func (s *stage) ask(name string, annotations map[string]string) {
 	s.t.Helper()
 	s.put(&FencingRemediation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("wish-" + name), Annotations: annotations}})
@@ -57,7 +57,7 @@ func (s *stage) expect(name, processing, succeeded string) {
 	}
 }
 
-// slow lets only remediations begin a NodeFence.
+// slow returns a stage on which only remediations begin a NodeFence.
 func slow(t *testing.T) *stage {
 	s := newStage(t)
 	s.configure("begin_by=remediation", "cooldown=0")

@@ -31,10 +31,10 @@ const (
 	requestTimeout = 5 * time.Second
 	roundTimeout   = time.Minute
 	busyRound      = 2 * time.Second
-	// mostWrites is how many writes for one node a round makes.
+	// mostWrites is the greatest number of writes that a round makes for one node.
 	mostWrites = 40
 	pageSize   = 200
-	// oldSurvey is how old the read of all Nodes may be when a step begins.
+	// oldSurvey is the greatest age of the read of all Nodes at which a step may begin.
 	oldSurvey = 5 * time.Second
 )
 
@@ -62,7 +62,7 @@ type Runner struct {
 	Crashes        *Crashes             // what crash kernels report; nil: nothing listens to them
 	ToldIn         string               // the namespace with the agents' reports; empty: agents do not report
 
-	wanted   map[string]time.Time           // by node: since when this replica has wanted to write
+	wanted   map[string]time.Time           // by node: the time from which this replica has wanted to write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   Held                           // by node: its Lease as this replica has seen it
 	held     map[string]string              // by node: the limit that holds it up, as last logged
@@ -93,7 +93,7 @@ type Runner struct {
 
 func (r *Runner) NeedLeaderElection() bool { return false }
 
-// Start goes round until the context ends.
+// Start makes one round after the other until the context ends.
 func (r *Runner) Start(ctx context.Context) error {
 	for {
 		pause, err := r.round(ctx)
@@ -311,7 +311,7 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 	}
 }
 
-// wishedBy are the labels of a NodeFence that a remediation asked for.
+// wishedBy returns the labels of a NodeFence that a remediation asked for.
 func wishedBy(uid string) map[string]string {
 	if uid == "" {
 		return nil

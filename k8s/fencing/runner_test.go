@@ -140,7 +140,7 @@ func TestOffIsTheExecutorsWord(t *testing.T) {
 		"another's pod":     func(s *stage) { s.of = func(*batchv1.Job) []metav1.OwnerReference { return nil } },
 	} {
 		s := newStage(t)
-		s.on = false // each Job is complete, the checks as well
+		s.on = false // each Job completes, including the checks
 		change(s)
 		s.rounds(8)
 		if ok, _ := s.r.Proof(t.Context(), "n4", dead); ok {
@@ -149,7 +149,7 @@ func TestOffIsTheExecutorsWord(t *testing.T) {
 	}
 }
 
-// In a small cluster a Job soon has failed on each node. It still has to run somewhere, but never on the node itself.
+// In a small cluster, Jobs have soon failed on each node. It still has to run somewhere, but never on the node itself.
 func TestFailedExecutorsAreAvoidedAndNotForbidden(t *testing.T) {
 	s := newStage(t)
 	m := s.r.job(nodefence.Action{Name: "x", Avoid: []string{"n1", "n2"}}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})
@@ -257,7 +257,7 @@ func TestSilent(t *testing.T) {
 			t.Errorf("after %v: %v %v", after, got, err)
 		}
 	}
-	look(0, false) // there is none
+	look(0, false) // there is no Lease
 	look(41*time.Second, true)
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: s.now.Add(-time.Hour)} // its clock is wrong
 	s.put(lease)

@@ -18,8 +18,8 @@ const (
 	notStoredReason = "NodeFenceNotStored"
 	applyFirst      = "NodeFences are not stored, and fencing by devices is stopped: the CustomResourceDefinition of NodeFences is older " +
 		"than this controller. Apply nodefence.yaml of this version"
-	// schemaAge is how long an answer is valid that the schema has all fields; schemaAgain is how long any other answer
-	// is.
+	// schemaAge is the time for which the answer that the schema has all fields is valid; schemaAgain is that time for
+	// any other answer.
 	schemaAge   = 10 * time.Minute
 	schemaAgain = 30 * time.Second
 )
@@ -52,7 +52,7 @@ func (r *Runner) askSchema(ctx context.Context) {
 	case err == nil || apierrors.IsAlreadyExists(err):
 		r.schemaNext = now.Add(schemaAge)
 		r.stored()
-	default: // the answer says nothing about the schema
+	default: // the answer proves nothing about the schema
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Runner) stored() {
 	r.unstored, r.waiting = "", nil
 }
 
-// whole is a NodeFence with every field set. It is never stored.
+// whole returns a NodeFence with every field set. It is never stored.
 func whole() *NodeFence {
 	const node, boot = "schema-of-this-version", "024bc581b3a34be3"
 	at := time.Unix(1, 0).UTC()

@@ -27,7 +27,7 @@ import (
 // machine is a node of a park.
 type machine struct {
 	name, group string
-	on, cut     bool // its supply; its kubelet reaches nobody
+	on, cut     bool // on: its supply has power; cut: its kubelet reaches nobody
 	boot        int
 	upAt        time.Time // when its kubelet is Ready
 	since       time.Time
@@ -308,8 +308,8 @@ func (p *park) execute() {
 	}
 }
 
-// Nodes fail alone and many at one time. Two replicas fence and recover them, each killed between any two of its
-// writes, and a person orders some fencings. No node is switched off beyond a limit, unless a person has ordered it.
+// Nodes fail alone and many at once. Two replicas fence and recover them, each killed between any two of its writes,
+// and a person orders some fencings. No node is switched off beyond a limit, unless a person has ordered it.
 func TestStormSchedules(t *testing.T) {
 	base, firsts, taints, ordered := rand.Uint64(), 0, 0, 0
 	enough := func() bool { return firsts-ordered >= 10 && taints >= 3 && ordered >= 1 }

@@ -69,7 +69,7 @@ func deepCopy[T runtime.Object](from, to T) runtime.Object {
 	return to
 }
 
-// NameOf is the name of a node's NodeFence.
+// NameOf returns the name of a node's NodeFence.
 func NameOf(node string) string {
 	name := namePrefix + node
 	if len(name) <= mostName {

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// later is a NodeFence of a later version, which has more fields in each of its objects.
+// later returns a NodeFence of a later version, which has more fields in each of its objects.
 func later(t *testing.T, f *NodeFence) *NodeFence {
 	t.Helper()
 	text, err := json.Marshal(f)
@@ -35,7 +35,8 @@ func later(t *testing.T, f *NodeFence) *NodeFence {
 	return out
 }
 
-// Guard: a replica of an earlier version stores all fields of a later one. With an object it drops the fields in it.
+// Guard: a replica of an earlier version stores all fields of a later one. Only if it removes an object does it drop
+// the unknown fields in it.
 func TestWhatALaterVersionHasNotedStays(t *testing.T) {
 	f := later(t, whole())
 	second := f.Status.Jobs[0]

@@ -46,7 +46,7 @@ func (s *stage) changeNode(name string, how func(*corev1.Node)) {
 	s.put(&n)
 }
 
-// grouped is a stage of four Nodes of one group; n4 is not Ready.
+// grouped returns a stage of four Nodes of one group; n4 is not Ready.
 func grouped(t *testing.T, lines ...string) *stage {
 	s := newStage(t)
 	s.r.GroupLabel, s.r.MaxDeadPercent = inGroup, 100

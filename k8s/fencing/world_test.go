@@ -42,7 +42,7 @@ type api struct {
 
 // decoded is a decoded object, kept since lists are read again and again.
 type decoded struct {
-	text   *byte // of which it was made: each write makes another one
+	text   *byte // the text that was decoded: each write makes another one
 	object client.Object
 }
 
@@ -116,7 +116,7 @@ func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 	return meta.SetList(list, items)
 }
 
-// emptyOf is an item of a list.
+// emptyOf returns an empty item for a list.
 func emptyOf(list client.ObjectList) client.Object {
 	switch list.(type) {
 	case *corev1.NodeList:
@@ -260,9 +260,9 @@ type stage struct {
 	events *events
 	proven []string
 	ran    []string                                     // methods of Jobs that were started
-	on     bool                                         // its supply
-	word   string                                       // what executors write as their last word
-	of     func(j *batchv1.Job) []metav1.OwnerReference // whose their pods are
+	on     bool                                         // its supply has power
+	word   string                                       // the last message that executors write
+	of     func(j *batchv1.Job) []metav1.OwnerReference // the owners of the Job's pods
 }
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -10,9 +10,9 @@ const (
 	magic   = 0x1B302A40
 	version = 1
 	size    = 8
-	// Apart is how much later than the first message a second one has to come to count.
+	// Apart is the time that has to pass after the first message before a second one counts.
 	Apart = 5 * time.Second
-	// Quiet is how long after the last message a dump counts as over. Messages come every 10 s, and some are lost.
+	// Quiet is the time after the last message when a dump counts as over. Messages come every 10 s, and some are lost.
 	Quiet = 30 * time.Second
 )
 
@@ -33,7 +33,7 @@ func Parse(b []byte) error {
 	return fmt.Errorf("this is not a message of fence_kdump: it begins with % x", b[:4])
 }
 
-// Shows is what the API server shows of a Node.
+// Shows is what the API server shows about a Node.
 type Shows struct {
 	Boot, Heartbeat string
 	Ready           bool

@@ -110,16 +110,16 @@ func (a *Arbiter) SetRoster(r *roster.Roster, _ int) {
 	a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}
 }
 
-// Op is the operation that the latest step needs, or nil. It has to be performed once.
+// Op returns the operation that the latest step needs, or nil. It has to be performed once.
 func (a *Arbiter) Op() *Op { return a.ask }
 
-// Name is the name of the Lease in settings and status.
+// Name returns the name of the Lease in settings and status.
 func (a *Arbiter) Name() tie.Name {
 	return tie.Name{Setting: "kubernetes", Status: "lease", Log: a.cfg.Log}
 }
 
-// Grant is the grant by which this node feeds, or else the one that the Lease held when it was last read. A node that
-// feeds by the writes of another holder may have last read the Lease when it still held the previous grant.
+// Grant returns the grant by which this node feeds, or else the one that the Lease held when it was last read. A node
+// that feeds by the writes of another holder may have last read the Lease when it still held the previous grant.
 func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
 	holders := a.record.Grant.Holders
@@ -173,7 +173,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 	return out
 }
 
-// half is the grant to this node's present view, or the reason why there is none.
+// half returns the grant to this node's present view, or the reason why there is none.
 func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
@@ -199,8 +199,8 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	return g, ""
 }
 
-// feedUntil is until when the node may feed under the grant to its half, which names the present tokens of its view
-// (K2); half has checked that.
+// feedUntil returns the instant until which the node may feed under the grant to its half, which names the present
+// tokens of its view (K2); half has checked that.
 func (a *Arbiter) feedUntil(want *Grant) boottime.Instant {
 	anchor, evidence := a.anchor(want), boottime.Never
 	for i := range a.view.All() {
@@ -261,8 +261,9 @@ func (a *Arbiter) expired(now boottime.Instant) bool {
 	return a.known && now.Sub(a.since) >= a.expiry()
 }
 
-// expiry is how long the known version must have been seen. A holder feeds for at most Term after its last write, and
-// then runs on for its horizon. That may be longer than this node's, as nodes are reconfigured one after the other.
+// expiry returns the time for which the known version must have been seen. A holder feeds for at most Term after its
+// last write, and then runs on for its horizon. That may be longer than this node's, as nodes are reconfigured one
+// after the other.
 func (a *Arbiter) expiry() time.Duration {
 	horizon := a.horizon
 	for i := range a.record.Grant.Holders {
@@ -276,8 +277,8 @@ func (a *Arbiter) expiry() time.Duration {
 	return max(a.cfg.Timing.Expire, a.cfg.Timing.Term+horizon)
 }
 
-// horizonOf is the horizon of a holder, as the Lease states it. A writer that knew of no horizons has left it out; then
-// it is the horizon that the holder itself states with exactly the token that is named.
+// horizonOf returns the horizon of a holder, as the Lease states it. A writer that knew of no horizons has left it out;
+// then it is the horizon that the holder itself states with exactly the token that is named.
 func (a *Arbiter) horizonOf(h *Holder) time.Duration {
 	if h.Horizon > 0 {
 		return h.Horizon
@@ -297,7 +298,7 @@ func (a *Arbiter) horizonOf(h *Holder) time.Duration {
 	return horizon
 }
 
-// longestHeard is the longest horizon that this node, or a node that it hears, states.
+// longestHeard returns the longest horizon that this node, or a node that it hears, states.
 func (a *Arbiter) longestHeard() time.Duration {
 	longest := a.horizon
 	for i := range a.cfg.Roster.Members {

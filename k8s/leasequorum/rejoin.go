@@ -12,8 +12,8 @@ import (
 // being replaced by one to others before its time is over; and they renew it. The renewal names a token that has moved
 // on, as a grant may (K4): a node that wants to replace the grant finds that this holder is done.
 
-// bridged is until when the node may feed under the grant by which it fed last, although a member of the half has given
-// it up for a majority, and the statement that allows this; zero: it may not.
+// bridged returns the instant until which the node may feed under the grant by which it fed last, although a member of
+// the half has given it up for a majority, and the statement that allows this; zero: it may not.
 func (a *Arbiter) bridged() (until boottime.Instant, by string) {
 	r := a.cfg.Roster
 	if len(a.held.Holders) != a.view.Len() || a.held.Roster != r.Ref() {

@@ -43,7 +43,7 @@ func setOf(members ...int) (s roster.Set) {
 
 const ownBoot = 0xb1
 
-// brief is a horizon that is not waited for: Expire covers it.
+// brief is a horizon that needs no extra wait: Expire covers it.
 var brief = times.Expire - times.Term
 
 func newRig(t *testing.T) *rig {
@@ -94,7 +94,7 @@ func (r *rig) split() {
 	r.step(tick)
 }
 
-// won takes the rig to where its half is granted.
+// won runs the rig until its half has the grant.
 func (r *rig) won() {
 	r.t.Helper()
 	r.answer(Done, Record{}, "1")
@@ -150,7 +150,7 @@ func TestTokenMovesOn(t *testing.T) {
 	}
 }
 
-// What a grant is worth, and what takes it away (K2).
+// A grant counts as long as the member is heard, and never longer than its term (K2).
 func TestGrantIsBounded(t *testing.T) {
 	r := newRig(t)
 	r.won()
@@ -263,7 +263,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// What proves that a holder's token has moved on (K3).
+// The cases list what proves that a holder's token has moved on (K3), and what does not.
 func TestProofOfMovedOn(t *testing.T) {
 	holder := Holder{Node: "n2", Token: netgossip.Token{Nonce: 0xb2, Counter: 20}, Horizon: brief}
 	for _, c := range []struct {
@@ -271,7 +271,7 @@ func TestProofOfMovedOn(t *testing.T) {
 		boot  uint64
 		count uint32
 		zero  bool
-		old   bool // said before the grant was known
+		old   bool // stated before the grant was known
 		want  bool
 	}{
 		{name: "the same", boot: 0xb2, count: 20},
@@ -317,7 +317,7 @@ func TestProofIsOfOneGrant(t *testing.T) {
 	}
 }
 
-// Which grants may follow each other (K3, K4, K5).
+// The cases list which grants may follow each other (K3, K4, K5).
 func TestMayReplace(t *testing.T) {
 	own := func(r *rig) netgossip.Token { return r.out.Token }
 	member := netgossip.Token{Nonce: 0xb2, Counter: 20}

@@ -42,8 +42,8 @@ func (a *Arbiter) schedule(now boottime.Instant, in *tie.Input, out *tie.Output,
 	return nil
 }
 
-// retryAt is when the next operation may begin after a failure. In a tie the pause does not grow. Otherwise it does, so
-// that an API server in trouble is asked less and less often.
+// retryAt returns when the next operation may begin after a failure. In a tie the pause does not grow. Otherwise it
+// does, so that an API server in trouble is asked less and less often.
 func (a *Arbiter) retryAt(in *tie.Input) boottime.Instant {
 	t := &a.cfg.Timing
 	if a.failures == 0 {
@@ -89,8 +89,8 @@ func (a *Arbiter) write(now boottime.Instant, in *tie.Input, out *tie.Output, wa
 	return a.begin(now, Op{Kind: Write, Base: a.version, Record: Record{Instance: instance, Grant: *want}})
 }
 
-// anchor is the start of the latest write of the grant that this node knows of. All nodes in the view use this Lease;
-// see half.
+// anchor returns the start of the latest write of the grant that this node knows of. All nodes in the view use this
+// Lease; see half.
 func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	digest := want.Digest()
 	if a.landed == digest {
@@ -107,7 +107,7 @@ func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	return at
 }
 
-// turn is how long the node leaves writing to the members before it that reach the API server.
+// turn returns how long the node leaves writing to the members before it that reach the API server.
 func (a *Arbiter) turn() time.Duration {
 	rank := time.Duration(0)
 	for i := range a.view.All() {
@@ -182,5 +182,5 @@ func (a *Arbiter) show(c *Completion) {
 	}
 }
 
-// Trouble is why the latest operation has shown nothing, or nil.
+// Trouble returns why the latest operation has shown nothing, or nil.
 func (a *Arbiter) Trouble() error { return a.err }

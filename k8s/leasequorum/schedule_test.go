@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// seeds are those to play: SEED= alone, or RUNS= many.
+// seeds returns the seeds to play: only SEED if it is set, otherwise as many as RUNS, and by default few.
 func seeds(t *testing.T, few int) (list []uint64) {
 	if text := os.Getenv("SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)

@@ -19,8 +19,8 @@ var times = Timing{
 	Retry: 100 * time.Millisecond, Poll: 200 * time.Millisecond, Refresh: 5 * time.Second,
 }
 
-// world is a cluster on virtual time: nodes with clocks of their own, a network that splits in any way, and a Lease
-// behind an API server. The server loses and repeats nothing, but may answer late, never, or with an old state.
+// world is a cluster on virtual time: nodes with separate clocks, a network that splits in any way, and a Lease behind
+// an API server. The server loses and repeats nothing, but may answer late, never, or with an old state.
 type world struct {
 	rng     *rand.Rand
 	now     time.Duration
@@ -35,8 +35,8 @@ type world struct {
 
 	trace                                       []string
 	wins, expiries, proofs, renewals, deletions int
-	told                                        int // wins only by another member's report
-	bridged                                     int // times in which a node continued besides a member with a majority
+	told                                        int // wins that relied only on another member's report
+	bridged                                     int // times in which a node continued beside a member with a majority
 	wonFor                                      map[string]bool
 	broken                                      string // the first holder that was replaced too early
 }
@@ -49,24 +49,24 @@ type stored struct {
 
 type flight struct {
 	node    *node
-	life    int // of the node, to which the reply goes
+	life    int // the life of the node to which the reply goes
 	op      Op
 	started boottime.Instant
 	applyAt time.Duration // negative: never
 	replyAt time.Duration
 	applied bool
-	lost    bool // the reply
+	lost    bool // the reply is lost
 	result  Completion
 }
 
 type node struct {
 	w        *world
 	index    int
-	offset   boottime.Instant // of its clock
+	offset   boottime.Instant // the offset of its clock
 	rate     float64
 	boot     uint64
 	life     int
-	down     time.Duration // until then; 0: up
+	down     time.Duration // the moment until which it is down; 0: it is up
 	api      bool
 	roster   *roster.Roster
 	arbiter  *Arbiter
@@ -190,7 +190,7 @@ func (w *world) gossip() {
 			}
 			h := heard{statement: st, at: n.clock() - delay, known: true}
 			if r := peer.out.Relay; r.Log != 0 {
-				// The age that the peer told, taken off from when it was asked.
+				// The age that the peer reported is subtracted from the moment at which it was asked.
 				r.Anchor = n.clock() - delay - boottime.Instant(float64(peer.clock()-r.Anchor)*1.02)
 				h.relay = r
 			}
@@ -358,8 +358,8 @@ func (w *world) put(f *flight, uid string) Completion {
 	return Completion{Outcome: Done, Record: s.record, Version: s.version}
 }
 
-// survivor counts a holder that still runs, and still by its grant, when others replace the grant. A holder that is
-// replaced without a proof that its token has moved on must have been reset.
+// survivor records a holder that still runs under its grant when others replace the grant. A holder that is replaced
+// without a proof that its token has moved on must have been reset.
 func (w *world) survivor(by *Grant) {
 	if len(w.lease) == 0 {
 		return
@@ -449,7 +449,7 @@ func (w *world) violation() string {
 	return w.broken
 }
 
-// run plays a schedule for so long.
+// run plays a schedule for this length of time.
 func (w *world) run(length time.Duration) string {
 	next := w.between(3000, 6000)
 	for w.now < length {

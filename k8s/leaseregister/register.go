@@ -37,8 +37,8 @@ type Register struct {
 	ops    chan leasequorum.Op
 }
 
-// Name is the name of a group's Lease. A character that is not allowed in the name of an object becomes a hyphen. The
-// role and the policy of the chart use the same name.
+// Name returns the name of a group's Lease. A character that is not allowed in the name of an object becomes a hyphen.
+// The role and the policy of the chart use the same name.
 func Name(cluster, group string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
@@ -149,7 +149,7 @@ func (r *Register) request(ctx context.Context, op *leasequorum.Op) (*coordinati
 	return out, err
 }
 
-// shownHolders is how many holders spec shows.
+// shownHolders is the number of holders that spec shows.
 const shownHolders = 8
 
 func (r *Register) lease(op *leasequorum.Op) (*coordinationv1.Lease, error) {

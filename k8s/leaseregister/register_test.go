@@ -55,7 +55,7 @@ func leaseWith(text string) *coordinationv1.Lease {
 	}
 }
 
-// What each answer means for each operation. Nothing is tried twice.
+// The cases list what each answer means for each operation. No request is repeated.
 func TestOutcomes(t *testing.T) {
 	base := leasequorum.Version{UID: "u", Resource: "4"}
 	for _, c := range []struct {

@@ -107,7 +107,7 @@ func TestAnnotationIsTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   func(http.ResponseWriter)
-		requests int // in the hour until it is taken, about
+		requests int // approximate number in the hour until the annotation is accepted
 		within   time.Duration
 	}{
 		{"throttled", func(w http.ResponseWriter) { k8stest.Throttle(w, 3, false) }, 0, 5 * time.Second},
@@ -169,7 +169,7 @@ func TestAServerThatStartsForbids(t *testing.T) {
 			a.Want(text("x"), 0)
 			time.Sleep(33 * time.Minute)
 			before := len(s.Requests())
-			for range 20 { // a repetition by the watch is not a reason
+			for range 20 { // a repetition by the watch is no reason to try again
 				a.Seen(seen(s))
 				time.Sleep(time.Second)
 			}

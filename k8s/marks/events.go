@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// queueLength is how many Events may wait while the API server is unreachable.
+	// queueLength is the number of Events that may wait while the API server is unreachable.
 	queueLength = 20
 	// eventAge is the age from which an Event is no longer sent.
 	eventAge      = 30 * time.Minute
@@ -85,7 +85,7 @@ func (b *bucket) take(now time.Time) time.Duration {
 	return time.Duration((1-b.tokens)*float64(eventInterval)) + time.Millisecond
 }
 
-// next is the oldest Event that is not too old.
+// next returns the oldest Event that is not too old.
 func (w *Writer) next(now time.Time) (queued, types.UID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

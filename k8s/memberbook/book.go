@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Patience is how long a list that removes members has to be shown before it counts.
+// Patience is the time for which a list that removes members has to be shown before it counts.
 const Patience = 30 * time.Second
 
 // Addresses are the addresses of a node, by the name of the network.
@@ -30,7 +30,7 @@ type Book struct {
 // mostFormer bounds Former.
 const mostFormer = 256
 
-// Doubt is what a replica remembers of a list that it does not believe yet.
+// Doubt is what a replica remembers about a list that it does not believe yet.
 type Doubt struct {
 	digest string
 	since  time.Duration
@@ -107,8 +107,8 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 // mostEpoch is higher than any valid epoch. Epochs are seconds since 1970, and this one is in the year 2242.
 const mostEpoch = 1 << 33
 
-// mostHave is the highest epoch that most of the following members use, if these are enough members to be believed;
-// else 0.
+// mostHave returns the highest epoch that most of the following members use, if these are enough members to be
+// believed; else 0.
 //
 // A group may use a list that is in no book: its nodes followed no controller for a while and numbered the list
 // themselves, and these numbers are ahead of the clock. A single agent that lies, or was lied to, raises nothing.
@@ -123,7 +123,7 @@ func mostHave(have []uint64, members int) uint64 {
 	return 0
 }
 
-// next is the epoch that follows another one.
+// next returns the epoch that follows another one.
 func next(previous uint64, wall int64) uint64 { return max(previous+1, uint64(max(1, wall))) }
 
 // former lists the nodes that were members before and are not any more.

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// at is where a node is.
+// at returns the addresses of a node.
 func at(name string) Addresses {
 	var n int
 	_, _ = fmt.Sscanf(name, "n%d", &n)
@@ -52,7 +52,7 @@ func TestStep(t *testing.T) {
 		name    string
 		book    *Book
 		facts   Facts
-		epoch   uint64 // of what is written; 0: nothing
+		epoch   uint64 // the epoch that is written; 0: nothing is written
 		members int
 		again   bool
 		problem string
@@ -98,10 +98,11 @@ func TestRemovalHasToBeShownForAWhile(t *testing.T) {
 	if o := look(0, "n1", "n2", "n3"); o.Write != nil || o.Again != Patience {
 		t.Fatalf("%+v", o)
 	}
-	if o := look(Patience-time.Second, "n1", "n2", "n4"); o.Write != nil || o.Again != Patience { // another one
+	// The removal of another member begins the wait again.
+	if o := look(Patience-time.Second, "n1", "n2", "n4"); o.Write != nil || o.Again != Patience {
 		t.Fatalf("%+v", o)
 	}
-	if o := look(Patience, "n1", "n2", "n3", "n4"); o.Write != nil || o.Again != 0 { // put right
+	if o := look(Patience, "n1", "n2", "n3", "n4"); o.Write != nil || o.Again != 0 { // the removal is undone
 		t.Fatalf("%+v", o)
 	}
 	look(Patience, "n1", "n2", "n3")
@@ -258,7 +259,7 @@ func (w *world) follow(t *testing.T, a *agent, b *Book) {
 	a.taken, a.present = append(a.taken, r.Ref()), r
 }
 
-// Guard: numbers continue above the one that most agents have, and one that lies raises nothing.
+// Guard: numbers continue above the one that most agents have, and a single agent that lies does not raise them.
 func TestWhatMostAgentsHave(t *testing.T) {
 	for _, c := range []struct {
 		have    []uint64

@@ -12,11 +12,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Stride is how far a number may be above that of the list that the agent uses, whatever the clocks show: a group whose
-// nodes have numbered lists themselves may be ahead of all clocks.
+// Stride is the most by which a number may exceed that of the list that the agent uses, whatever the clocks show: a
+// group whose nodes have numbered lists themselves may be ahead of all clocks.
 const Stride = 1 << 10
 
-// Ahead is how far an epoch, which comes from the controller's clock, may be ahead of the agent's clock.
+// Ahead is the most by which an epoch, which comes from the controller's clock, may be ahead of the agent's clock.
 const Ahead = time.Hour
 
 // Offer is a list as a controller sends it.
@@ -38,7 +38,7 @@ type Here struct {
 	Wall     int64 // seconds since 1970
 }
 
-// Refusal is why an offer is refused. Its values are the values of a metric's label.
+// Refusal is the reason why an offer is refused. Its values are the values of a metric's label.
 type Refusal string
 
 const (
@@ -64,7 +64,7 @@ type Gate struct {
 	since   boottime.Instant
 }
 
-// Last is the newest list that passed.
+// Last returns the newest list that passed.
 func (g *Gate) Last() roster.Ref { return g.last }
 
 // Look judges an offer. With NotYet, again is when to look at the same offer again.

@@ -92,8 +92,8 @@ func TestGateOfANewNode(t *testing.T) {
 	}
 }
 
-// A group whose nodes have numbered lists themselves is ahead of all clocks: the next numbers are accepted, but not one
-// that is far above.
+// If nodes have numbered their lists themselves, the group's number may be ahead of all clocks: the next numbers are
+// accepted, but not one that is far above.
 func TestGateGoesOnAboveTheGroupsNumber(t *testing.T) {
 	present, err := roster.Of(50_000, bookOf(50_000, nodes(1, 3)...).Members, "n1")
 	if err != nil {

@@ -26,7 +26,7 @@ func TestLimitsOfABook(t *testing.T) {
 	if out.Problem == "" || out.Write != nil && out.Write.Epoch > 0 {
 		t.Errorf("a member at no address: %+v", out)
 	}
-	// One of three members that are known, though one Node alone is shown: it raises nothing.
+	// Only one Node is listed, but the book knows three members. So the epoch of one member raises nothing.
 	out = step(b, Facts{Wall: 200, Nodes: nodes(1, 1), Have: []uint64{5000}})
 	if out.Write != nil {
 		t.Errorf("%+v", out.Write)
@@ -37,7 +37,8 @@ func TestLimitsOfABook(t *testing.T) {
 	}
 }
 
-// Guard: the latest removed members are kept, since they have to be told; and no member is listed twice.
+// Guard: the latest removed members are kept, because they have to learn that they were removed; and no member is
+// listed twice.
 func TestTheLatestAreRemembered(t *testing.T) {
 	b := bookOf(100, nodes(1, 2)...)
 	for i := range mostFormer {

@@ -6,8 +6,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// SetBack is how long an older version has to be shown until it counts. A replica that can still have a token checked
-// is never behind for so long: the cluster was restored from a backup, and counts its versions from there.
+// SetBack is the time for which an older version has to be shown before it counts. A replica that can still have a
+// token checked never lags behind by that much: the cluster was restored from a backup, and counts its versions from
+// there.
 const SetBack = 10 * time.Minute
 
 // Versions refuses versions that are older than the newest known one. The zero value knows none.

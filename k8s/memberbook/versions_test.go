@@ -7,7 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: an older version does not count until it has been shown for so long that the cluster must have been restored.
+// Guard: an older version does not count until it has been shown for so much time that the cluster must have been
+// restored.
 func TestOlderVersionsDoNotCount(t *testing.T) {
 	var v Versions
 	v.Begin(100)
@@ -18,7 +19,7 @@ func TestOlderVersionsDoNotCount(t *testing.T) {
 	}{
 		{99, 1, false},
 		{100, 2, true},
-		{0, 3, true}, // of a controller that tells none
+		{0, 3, true}, // from a controller that states none
 		{99, time.Minute, false},
 		{120, 2 * time.Minute, true}, // and the count begins again
 		{100, 3 * time.Minute, false},

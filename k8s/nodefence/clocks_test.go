@@ -29,7 +29,7 @@ func TestAClockThatIsAheadGivesNothingBackSooner(t *testing.T) {
 }
 
 // Guard: a Job that failed without a message may run until its time is over by the clock of any node. The next try
-// waits for slack more, and for an existing Job until it has ended.
+// waits until that time and slack have passed or, if the Job exists, until it has ended.
 func TestTheNextTryWaitsForWrongClocks(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	name, end := d.jobs()[0].Name, d.status().Jobs[1].NotAfter
@@ -49,7 +49,8 @@ func TestTheNextTryWaitsForWrongClocks(t *testing.T) {
 	}
 }
 
-// Guard: a Job that does not end is given up slack after its time, and no sooner: its executor's clock may be behind.
+// Guard: a Job that does not end is given up when its time and slack have passed, and no sooner: its executor's clock
+// may be behind.
 func TestALateJobIsWaitedFor(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	end := d.status().Jobs[1].NotAfter

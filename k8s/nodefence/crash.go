@@ -7,7 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
-// noted is how old the recorded time of a crash kernel's last message may be: the NodeFence is not written more often.
+// noted is the greatest age of the recorded time of a crash kernel's last message: the NodeFence is not written more
+// often.
 const noted = 10 * time.Second
 
 // Crashed reports whether a crash kernel proves the end of the boot that the Node shows.

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
-// crashing is a node with kdump=true that has just stopped answering.
+// crashing returns the desk of a node with kdump=true that has just stopped answering.
 func crashing(t *testing.T, more ...string) *desk {
 	t.Helper()
 	keys := append([]string{"node_name=n4", "kdump=true"}, more...)
@@ -47,13 +47,13 @@ func TestCrashKernel(t *testing.T) {
 	}
 }
 
-// A dump that never ends does not keep the power on for ever. A configured delay is respected, and a replica that hears
-// nothing knows of the dump.
+// A dump that never ends does not keep the power on for ever. A configured delay is respected, even by a replica that
+// has heard nothing of the dump.
 func TestPowerWaitsForTheDump(t *testing.T) {
 	for _, c := range []struct {
 		name, key string
 		hears     time.Duration
-		cut       time.Duration // not before, and soon after
+		cut       time.Duration // the power is cut no earlier than this, and soon after
 	}{
 		{"for ever", "power_delay_after_kdump=0", 2 * time.Hour, 600 * time.Second},
 		{"with a delay", "power_delay_after_kdump=200", 250 * time.Second, 450 * time.Second},
@@ -79,7 +79,7 @@ func TestPowerWaitsForTheDump(t *testing.T) {
 	}
 }
 
-// Guards: a message means nothing for another boot, for a Node that is Ready, and without kdump=true.
+// Guards: a message proves nothing about another boot, about a Node that is Ready, and without kdump=true.
 func TestCrashKernelIsNotBelieved(t *testing.T) {
 	for name, change := range map[string]func(d *desk){
 		"another boot": func(d *desk) { d.f.Crash.Boot = newBoot },

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// slack is how long after its deadline a Job is still waited for: as much as the clocks of nodes may differ.
+	// slack is the time after its deadline for which a Job is still waited for: as much as the clocks of nodes may
+	// differ.
 	slack = 15 * time.Second
-	// mostAvoided is how many nodes a Job avoids because another one has failed there.
+	// mostAvoided is the greatest number of nodes that a Job avoids because another one has failed there.
 	mostAvoided = 8
 )
 
@@ -111,9 +112,9 @@ func (d *decision) observe() {
 		case j.Finished && e.Role == Plan && j.Unknown:
 			d.end(e, Succeeded, "nodeFence.image is older than the controller, so the controller does not know which methods are possible", false)
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
-			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
+			d.end(e, Failed, "its Job is complete, but its executor has not reported that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:
-			d.end(e, Failed, "its Job is complete, but its executor has not said that it has reset each logical unit: is nodeFence.image of this version?", !j.Reported)
+			d.end(e, Failed, "its Job is complete, but its executor has not reported that it has reset each logical unit: is nodeFence.image of this version?", !j.Reported)
 		case j.Finished && j.Succeeded:
 			d.end(e, Succeeded, j.Message, false)
 		case j.Finished:
@@ -227,7 +228,7 @@ func (d *decision) update(why string) Action {
 	return Action{Kind: Update, UID: d.Object.UID, Version: d.Object.Version, Status: d.status, Why: why}
 }
 
-// rest waits, and tells people for what.
+// rest waits, and tells people what it waits for.
 func (d *decision) rest(until time.Time, format string, args ...any) Action {
 	if text := fmt.Sprintf(format, args...); text != d.status.Message {
 		d.status.Message = text

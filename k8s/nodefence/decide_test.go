@@ -87,8 +87,8 @@ func TestWhichNodesAreAvoided(t *testing.T) {
 	}
 }
 
-// A Job that failed without a message may run until its time is over by any clock, the longest of several. So may an
-// existing Job that failed.
+// A Job that failed without a message may run until its time is over by any clock, and of several Jobs the last end
+// counts. So may an existing Job that failed.
 func TestUntilWhenSomethingMayRun(t *testing.T) {
 	d := &decision{Facts: Facts{Now: start}, status: Status{Jobs: []Entry{
 		{Name: "long", UID: "1", State: Failed, Unclear: true, NotAfter: start.Add(time.Minute)},

@@ -16,7 +16,7 @@ var tooMany = storm.Verdict{Reason: storm.TooManyUnhealthy, Text: "5 of 10 nodes
 
 const oldBoot, newBoot = "024bc581b3a34be3", "124bc581b3a34be3"
 
-// configure is a node with a fabric switch and two supplies; texts replace methods' texts.
+// configure returns a node with a fabric switch and two supplies; texts replace methods' texts.
 func configure(t testing.TB, replace ...string) *fenceconfig.Config {
 	t.Helper()
 	o := fenceconfig.Objects{
@@ -62,7 +62,7 @@ func newDesk(t testing.TB, c *fenceconfig.Config) *desk {
 		Node: Node{Exists: true, UID: "u4", Boot: oldBoot, Heartbeat: "h0", NotReadySince: start, Silent: true}}}
 }
 
-// begun is a NodeFence in a step and a phase.
+// begun returns a NodeFence in a step and a phase.
 func begun(t testing.TB, step Step, phase Phase) *desk {
 	d := newDesk(t, configure(t))
 	d.f.Object = &Object{UID: "nf", Version: "1", Spec: Spec{NodeName: "n4"}, Status: Status{Boot: oldBoot, NodeUID: "u4", Step: step, Phase: phase, StartedAt: start, DoneAt: start, NotReady: true}}
@@ -97,7 +97,7 @@ func (d *desk) once() bool {
 		d.f.Object.Version, d.f.Object.Status = fmt.Sprint("v", d.version), a.Status
 	case CreateJob:
 		d.version++
-		if a.Role != Plan { // plan_test.go is about it
+		if a.Role != Plan { // plan_test.go tests it
 			d.created = append(d.created, string(a.Role)+":"+a.Method.Name)
 		}
 		d.f.Jobs = append(d.f.Jobs, Job{Name: a.Name, UID: fmt.Sprint("j", d.version), Version: "1", Suspended: true, NotAfter: a.NotAfter})
@@ -144,7 +144,7 @@ func (d *desk) settle() *desk {
 	return d
 }
 
-// finish ends all Jobs that run. ok tells by the method.
+// finish ends all running Jobs, with success if ok returns true for the method.
 func (d *desk) finish(ok func(method string) bool) *desk {
 	if d.f.Object == nil {
 		return d
@@ -363,7 +363,7 @@ func TestLeavesNothingRunning(t *testing.T) {
 	}
 }
 
-// A node with two supplies of which one is off runs.
+// A node still runs if one of its two supplies is off.
 func TestOneSupplyIsOff(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(func(m string) bool { return m == "check:a-off" || good(m) })
 	if d.is(Isolation, Done); d.status().Proof != nil {

@@ -84,7 +84,7 @@ func confirmed(offs []fenceconfig.Method) bool {
 	return len(offs) > 0 && !slices.ContainsFunc(offs, func(m fenceconfig.Method) bool { return !m.Confirm })
 }
 
-// jobName is the same for all controllers: there is one Job for each NodeFence, step, try, role and method.
+// jobName returns the same name for all controllers: there is one Job for each NodeFence, step, try, role and method.
 func jobName(uid string, step Step, try int, role Role, name, digest string) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s %d %s %s %s", uid, step, try, role, name, digest)

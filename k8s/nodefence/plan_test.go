@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// planning is a NodeFence whose check of all methods ends when the test ends it.
+// planning returns a NodeFence whose check of all methods ends when the test ends it.
 func planning(t *testing.T, step Step) *desk {
 	d := begun(t, step, New)
 	d.plans = true

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// A storm that comes before each step, each try, and the first method of each.
+// A storm comes before each step, before each try, and before the first method of each.
 func TestEachStepAsksThePolicy(t *testing.T) {
 	for what, c := range map[string]struct {
 		step  Step
@@ -50,7 +50,7 @@ func TestEachStepAsksThePolicy(t *testing.T) {
 	}
 }
 
-// A NodeFence that is held up shows by what, and how a person overrules it; and it shows when that is over.
+// A NodeFence that is held up shows what holds it up, and how a person overrules it; and it shows when that is over.
 func TestCondition(t *testing.T) {
 	d := begun(t, Power, New)
 	d.f.Policy = storm.Verdict{Reason: storm.TooManyUnhealthy, Text: "5 of 10", Anyway: "abc"}
@@ -72,7 +72,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// By hand: the step that was asked for begins in a storm.
+// A step that a person has ordered begins even in a storm.
 func TestOrder(t *testing.T) {
 	d := begun(t, Power, New)
 	d.f.Object.Spec, d.f.Object.Status = Spec{NodeName: "n4", Step: Power}, Status{}

@@ -74,9 +74,9 @@ func (d *decision) contradict() {
 		}
 		return
 	case ByKdump:
-		s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends messages in its name"
+		s.Message = "a message reported that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends messages in its name"
 	default:
-		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
+		s.Message = "the devices reported that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
 	}
 	s.Phase, s.DoneAt = GivenUp, d.Now
 }
@@ -95,7 +95,7 @@ func (d *decision) lies() Action {
 	case d.seen():
 		return d.offButSeen()
 	}
-	return d.rest(time.Time{}, "the boot that was proven to have ended was heard after that, as the Node says: nothing is done for it until another boot "+
+	return d.rest(time.Time{}, "the boot that was proven to have ended was heard after that, as the Node shows: nothing is done for it until another boot "+
 		"shows, or a person has looked (the alert FencingControllerDisputed in docs/controller.md)")
 }
 

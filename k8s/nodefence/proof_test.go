@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
-// isolatedDesk is a node whose storage is cut off, and which the agents call dead.
+// isolatedDesk returns the desk of a node whose storage is cut off, and which the agents call dead.
 func isolatedDesk(t *testing.T) *desk {
 	d := newDesk(t, configure(t)).settle().through(good)
 	d.is(Isolation, Done)
@@ -20,7 +20,7 @@ func isolatedDesk(t *testing.T) *desk {
 	return d
 }
 
-// against are the ways in which a boot that was called dead is heard.
+// against lists the ways in which a boot that was called dead is heard.
 var against = map[string]func(n *Node){
 	"the Node disputes it":          func(n *Node) { n.Disputed, n.Fenced = oldBoot, "" },
 	"its kubelet writes its status": func(n *Node) { n.Heartbeat = "h1" },
@@ -123,7 +123,7 @@ func TestOffThatAgentsContradict(t *testing.T) {
 	}
 }
 
-// Guard: after the proof, too. Nothing is switched on for a boot that is seen.
+// Guard: even after the proof, nothing is switched on for a boot that is seen.
 func TestSeenAfterTheProof(t *testing.T) {
 	for what, change := range against {
 		if strings.Contains(what, "Lease") { // that alone gives no storage back (TestStorageWaitsForTheLease)

@@ -5,13 +5,15 @@ import "time"
 // doubts are the agents' reports about the machine's boots, and their consequences: true and false proofs, disputes,
 // and people and remediations that delete NodeFences.
 type doubts struct {
-	falsely                                    map[string]time.Time // boots that were called dead while they ran, and when
-	heard                                      map[string]time.Time // when the kubelet of one was heard after that first
-	shows                                      time.Time            // when the Node shows that
-	lying                                      time.Time            // until when the supplies' devices report off, whatever the truth is
-	mute                                       time.Time            // until when the kubelet writes no status
-	sees                                       bool                 // the others' agents reach the API server, and see the machine
-	since                                      time.Time            // since when that goes on
+	falsely map[string]time.Time // boots that were called dead while they ran, and when
+	// when the kubelet of such a boot was first heard after that
+	heard map[string]time.Time
+	shows time.Time // when the Node begins to show that it was heard
+	// until then the supplies' devices report off, whatever the truth is
+	lying                                      time.Time
+	mute                                       time.Time // until then the kubelet writes no status
+	sees                                       bool      // the others' agents reach the API server, and see the machine
+	since                                      time.Time // when that began
 	proofs, disputes, deletions, seen, persons int
 }
 
@@ -35,7 +37,7 @@ func (w *world) agents() {
 		// refused.
 		d.heard[n.Boot], d.shows = w.now, w.now.Add(time.Duration(w.rng.IntN(2000))*time.Millisecond)
 		d.disputes++
-		if !w.calm && w.chance(0.7) { // and loses the API server again, a moment later
+		if !w.calm && w.chance(0.7) { // the kubelet loses the API server again a moment later
 			w.cutUntil = w.now.Add(time.Duration(40+w.rng.IntN(600)) * time.Second)
 		}
 	}

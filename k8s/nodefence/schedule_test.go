@@ -35,17 +35,17 @@ type world struct {
 	boot     int
 	up       bool // it has power and runs a boot
 	storage  bool
-	lands    time.Time       // until when writes that the storage had accepted before it was cut off may land
+	lands    time.Time       // until then writes that the storage had accepted before it was cut off may land
 	isolated map[string]bool // boots from which it was cut off
 	doubts   doubts
 	takers   []taker
 	taken    int
 	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
 	cutUntil time.Time // the kubelet does not reach the API server
-	renewed  time.Time // its Lease
-	dumped   time.Time // since when its crash kernel writes a dump, and until when; no end: it does not
+	renewed  time.Time // when its Lease was last renewed
+	dumped   time.Time // the start of its crash kernel's dump, which ends at dumpEnds; no end: there is no dump
 	dumpEnds time.Time
-	crashes  int // times at which a controller has heard of one
+	crashes  int // how often a controller has heard of a crash
 	node     Node
 
 	executed map[string]int // by the name of the Job
@@ -122,7 +122,7 @@ func (w *world) tick() {
 
 func (w *world) crash() { w.up, w.dumpEnds = false, time.Time{} }
 
-// heard is what a controller may have heard of the crash kernel.
+// heard returns what a controller may have heard of the crash kernel.
 func (w *world) heard() kdump.Verdict {
 	if w.dumpEnds.IsZero() || w.node.Ready || w.chance(0.3) {
 		return kdump.Verdict{}
@@ -159,8 +159,8 @@ func (w *world) kubelet() {
 	}
 }
 
-// execute is the executor of one Job: it acts once, within its time by a clock that is a little wrong, and may report
-// its result or not.
+// execute acts as the executor of one Job: it acts once, within its time by a clock that is a little wrong, and may
+// report its result or not.
 func (w *world) execute(j *worldJob) {
 	if j.Suspended || j.Finished {
 		return
@@ -187,7 +187,7 @@ func (w *world) execute(j *worldJob) {
 	}
 }
 
-// strike is the moment at which the device is asked.
+// strike lets the executor ask the device.
 func (w *world) strike(j *worldJob) {
 	if j.struck || w.now.Before(j.strikes) || w.now.After(j.NotAfter.Add(10*time.Second)) {
 		return
@@ -254,7 +254,7 @@ func (w *world) power(j *worldJob, plug string) {
 
 // controller is one of two: what it has read, and what it is about to write. It may be killed at any moment.
 type controller struct {
-	ahead   time.Duration // of its clock
+	ahead   time.Duration // how far its clock is ahead
 	returns string        // as in desk
 	since   time.Time
 	stage   int
@@ -354,7 +354,7 @@ func (w *world) write(f Facts, a Action) {
 	}
 }
 
-// orphan is a Job whose object is gone: an executor that has begun may continue on a node that is not reachable.
+// orphan keeps a Job whose object is gone: an executor that has begun may continue on a node that is not reachable.
 func (w *world) orphan(j *worldJob) {
 	if !j.Suspended && !j.strikes.IsZero() && !j.struck && w.chance(0.7) {
 		j.owner, j.lost = "orphan of "+j.owner, true
@@ -438,7 +438,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// taker is a program that was told that nothing of the node lands on its storage, and takes a volume a moment later.
+// taker is a program that was told that no write of the node can reach its storage any more, and takes a volume a
+// moment later.
 type taker struct{ at time.Time }
 
 // take lets a program ask from time to time, and act within 10 s. The oracle: no boot can write then, and nothing

@@ -19,7 +19,7 @@ const (
 	Recovery  Step = "recovery"
 )
 
-// Phase is how far a step is.
+// Phase is the progress of a step.
 type Phase string
 
 const (
@@ -30,21 +30,21 @@ const (
 	GivenUp Phase = "givenUp" // a person has to look
 )
 
-// Kinds of proof that the boot has ended.
+// These are the kinds of proof that the boot has ended.
 const (
 	ByAgents = "agent" // the agents' proof, as the recovery's taint shows
 	ByPower  = "power" // each supply of the node was off, as its devices reported
 	ByKdump  = "kdump" // its crash kernel has reported it (k8s/kdump)
 )
 
-// States of an [Entry].
+// These are the states of an [Entry].
 const (
 	Recorded  = "running" // its Job may run
 	Succeeded = "succeeded"
 	Failed    = "failed"
 )
 
-// Role is what a Job is for.
+// Role is the purpose of a Job.
 type Role string
 
 const (
@@ -82,7 +82,7 @@ type Proof struct {
 	Boot      string    `json:"boot"`
 	At        time.Time `json:"at"`
 	Heartbeat string    `json:"heartbeat,omitempty"` // the kubelet's last heartbeat at that time
-	// Contradicted: the kubelet of this boot was heard after that, so the proof does not count any more.
+	// Contradicted is true if the kubelet of this boot was heard after that, so the proof does not count any more.
 	Contradicted bool `json:"contradicted,omitempty"`
 }
 
@@ -109,7 +109,7 @@ type Status struct {
 	Phase     Phase     `json:"phase,omitempty"`
 	StartedAt time.Time `json:"stepStartedAt,omitzero"`
 	DoneAt    time.Time `json:"phaseEndedAt,omitzero"` // when the phase became done or error
-	ReadyAt   time.Time `json:"readyAt,omitzero"`      // since when the Node is Ready, in recovery
+	ReadyAt   time.Time `json:"readyAt,omitzero"`      // when the Node became Ready, in recovery
 	Retries   int       `json:"retries"`
 	Jobs      []Entry   `json:"jobs,omitempty"`
 	Failed    []string  `json:"failedExecutors,omitempty"` // nodes on which a Job failed
@@ -137,7 +137,7 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// Held is the limit that holds this NodeFence up, or empty.
+// Held returns the limit that holds this NodeFence up, or empty.
 func (s *Status) Held() string {
 	for _, c := range s.Conditions {
 		if c.Type == PolicyAllows && c.Status == "False" {
@@ -179,7 +179,7 @@ type Object struct {
 	Status       Status
 }
 
-// Node is what the API server shows of the Node.
+// Node is what the API server shows about the Node.
 type Node struct {
 	Exists        bool
 	UID, Boot     string
@@ -195,7 +195,7 @@ type Node struct {
 	Seen []string
 }
 
-// Job is what the API server shows of a Job of this NodeFence.
+// Job is what the API server shows about a Job of this NodeFence.
 type Job struct {
 	Name, UID, Version  string
 	Suspended           bool
@@ -220,7 +220,8 @@ type Facts struct {
 	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
 	Wish    string        // the UID of a remediation that asks for a NodeFence now
 	First   Step          // the first step that the remediation asks for; empty: isolation
-	// Returning is how long this replica has seen that the storages are about to be given back ([Status.Returns]).
+	// Returning is the time for which this replica has seen that the storages are about to be given back
+	// ([Status.Returns]).
 	Returning time.Duration
 }
 

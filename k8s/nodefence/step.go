@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
-// step is the table of docs/power.md.
+// step carries out the table of docs/power.md.
 func (d *decision) step() Action {
 	s := &d.status
 	switch {
@@ -37,7 +37,7 @@ func (d *decision) step() Action {
 		return d.update("the agents have proven it")
 	case d.byKdump():
 		s.Proof = &Proof{Kind: ByKdump, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
-		return d.update("its crash kernel has said that the boot has ended")
+		return d.update("its crash kernel has reported that the boot has ended")
 	}
 	if d.Config == nil || d.Config.Broken {
 		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: kubectl fence config check")
@@ -73,9 +73,9 @@ func (d *decision) leave() Action {
 		}
 		return Action{Kind: Delete, UID: d.Object.UID, Why: "the Node is gone"}
 	case !d.unfenceable():
-		return d.rest(time.Time{}, "the storage of a boot that may run is fenced: it stays so. Remove the finalizer by hand once you know that the machine is off, and unfence it by hand")
+		return d.rest(time.Time{}, "the storage of a boot that may run is fenced, and stays fenced. Remove the finalizer by hand once you know that the machine is off, and unfence it by hand")
 	case !d.methods(Recovery):
-		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: what was switched off stays so until it is there, or you remove the finalizer")
+		return d.rest(time.Time{}, "the node's configuration is missing, or has problems: what was switched off stays off until the configuration is there, or until you remove the finalizer")
 	case s.Step != Recovery:
 		return d.enter(Recovery, "it ends")
 	}
@@ -154,9 +154,9 @@ func (d *decision) run() Action {
 	// off. No proof is recorded for a boot that was in dispute before; its fencing ends when another boot shows.
 	case off && !d.disputed():
 		s.Proof = &Proof{Kind: ByPower, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
-		return d.update("each supply of the node is off, as its devices say")
+		return d.update("each supply of the node is off, as its devices report")
 	case d.sever(items):
-		return d.update("nothing of the node lands any more on " + s.Storages[len(s.Storages)-1].Driver)
+		return d.update("no write of the node lands any more on " + s.Storages[len(s.Storages)-1].Driver)
 	case p.failed && d.busy():
 		return d.rest(time.Time{}, "waits for the Jobs that run")
 	case p.failed:
@@ -173,7 +173,7 @@ func (d *decision) run() Action {
 	case d.held():
 		return d.idle()
 	case d.dumping(p.next[0]):
-		return d.rest(d.Now.Add(d.Cluster.Poll), "the node writes a dump: its power is left on until %v after its last word, %v at most",
+		return d.rest(d.Now.Add(d.Cluster.Poll), "the node writes a dump: its power is left on until %v after its last message, %v at most",
 			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
 	case givesStorage(s.Step, p.next[0].role) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")

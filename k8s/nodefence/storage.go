@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// ReturnWait is how long a storage is kept from a node after the last report that nothing of the node lands there. A
-// program that acts on that report has asked within this time.
+// ReturnWait is the time for which a storage is kept from a node after the last report that no write of the node lands
+// there. A program that acts on that report has asked within this time.
 const ReturnWait = 30 * time.Second
 
 // Severed is a storage from which a boot was cut off: it proves nothing about other storages, nor that the boot has
@@ -89,8 +89,8 @@ func (d *decision) givesBack(next item) (Action, bool) {
 	return Action{}, false
 }
 
-// Vouched is from when on nothing lands on a storage any more, by the clock of the replica that wrote it, and how long
-// it had to wait; zero if it did not have to wait.
+// Vouched returns the moment from which nothing lands on a storage any more, by the clock of the replica that wrote it,
+// and how long it had to wait; zero if it did not have to wait.
 func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
 	for _, v := range s.Storages {
 		if v.Driver == driver {
@@ -101,8 +101,8 @@ func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
 	return time.Time{}, 0
 }
 
-// Returns is not empty while all storages of this object are about to be given back. A replica measures how long it has
-// seen that text.
+// Returns returns a text that is not empty while all storages of this object are about to be given back. A replica
+// measures how long it has seen that text.
 func (s *Status) Returns() string {
 	text := ""
 	for _, v := range s.Storages {

@@ -8,7 +8,7 @@ import (
 
 const san = "san.example"
 
-// storageDesk is a node whose isolation cuts it off from a storage, with the barrier of its ConfigMap.
+// storageDesk returns the desk of a node whose isolation cuts it off from a storage, with the barrier of its ConfigMap.
 func storageDesk(t *testing.T, barrier string) *desk {
 	template := "agent_name=fence_scsi\nkey=4\ndevices=/dev/sda\nhost_devices=yes\nstorage_driver=" + san + "\nstorage_barrier=" + barrier
 	return newDesk(t, configure(t, "fence-method-template-fc", "agent_name=fence_brocade\nip=192.0.2.2", template))
@@ -16,7 +16,7 @@ func storageDesk(t *testing.T, barrier string) *desk {
 
 func (d *desk) severed() bool { return d.f.Object.Severed(d.f.Node, san, d.f.Now) }
 
-// barrier lets the executors of all Jobs that run say that they have reset the logical units.
+// barrier lets the executors of all Jobs that run report that they have reset the logical units.
 func (d *desk) barrier() *desk {
 	for i := range d.f.Jobs {
 		d.f.Jobs[i].Barrier = true
@@ -57,7 +57,7 @@ func TestBarrierNeedsItsExecutorsWord(t *testing.T) {
 	}
 }
 
-// A sign that another boot may run, or that this one does, ends it.
+// A storage counts as severed only until there is a sign that another boot may run, or that this one does.
 func TestSeveredForOneSilentBoot(t *testing.T) {
 	d := storageDesk(t, "1").settle().through(good)
 	d.f.Now = start.Add(time.Minute)
@@ -82,7 +82,7 @@ func TestSeveredForOneSilentBoot(t *testing.T) {
 	}
 }
 
-// Nothing is switched on before all programs that were told are done.
+// Nothing is switched on before all programs that rely on the severed storage have had time to finish.
 func TestNothingIsSwitchedOnAtOnce(t *testing.T) {
 	d := storageDesk(t, "1").settle().through(good)
 	d.after(301*time.Second).through(good).is(Power, Running)

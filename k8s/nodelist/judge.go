@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Suspicion is why a list that the API server shows is not believed yet.
+// Suspicion is the reason why a list that the API server shows is not believed yet.
 type Suspicion struct {
 	Text string
 	// Again: the list is believed if it is still shown after a while. Otherwise an operator has to annotate a Node of

@@ -26,7 +26,7 @@ type Network struct {
 	Port int
 }
 
-// Node is what is needed of a Node.
+// Node is the part of a Node that is needed.
 type Node struct {
 	Name        string
 	Internal    []netip.Addr      // in the order of the Node's status

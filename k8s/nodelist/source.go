@@ -24,10 +24,10 @@ const (
 	// pageSize limits the cost of one answer for the server and the agent.
 	pageSize    = 250
 	listTimeout = 30 * time.Second // of all pages
-	// groupLists is how many lists all nodes of a group together send in an interval at most: in larger groups each
-	// node looks more rarely, and hears of changes from the others.
+	// groupLists is the greatest number of lists that all nodes of a group together send in an interval: in larger
+	// groups each node looks more rarely, and hears of changes from the others.
 	groupLists = 50
-	// secondLook is how long a list that removes members has to be shown, or one interval if that is shorter.
+	// secondLook is the time for which a list that removes members has to be shown, or one interval if that is shorter.
 	secondLook = 30 * time.Second
 	// spread is the time for each node of the group over which lists are spread, when all nodes have a reason to look
 	// at the same moment.
@@ -191,7 +191,7 @@ func (s *Source) spread() time.Duration {
 	return min(mostSpread, firstPause+time.Duration(len(s.cfg.Present()))*spread)
 }
 
-// interval is the time to the next look. Zero is never.
+// interval returns the time to the next look. Zero is never.
 func (s *Source) interval() time.Duration {
 	d := s.cfg.Interval
 	if n := len(s.cfg.Present()); n > groupLists {

@@ -146,7 +146,7 @@ func TestLargeGroupsLookRarely(t *testing.T) {
 		if r.told == 0 || len(r.present) != 600 {
 			t.Fatalf("%d members, told %d times", len(r.present), r.told)
 		}
-		// The first look takes the cache and three pages of the truth.
+		// The first look reads the cache, and three pages of the present list.
 		if c := s.Counts()["list nodes"]; c < 8 || c > 12 {
 			t.Errorf("%d lists in six hours, want one an hour and the first four", c)
 		}

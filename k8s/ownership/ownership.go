@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Rank is the place of a replica in the order for this work: 0 is first. A replica that is not in the list comes last:
-// it does not see itself yet, but the others may see it.
+// Rank returns the place of a replica in the order for this work: 0 is first. A replica that is not in the list comes
+// last: it does not see itself yet, but the others may see it.
 func Rank(work, self string, replicas []string) int {
 	rank := 0
 	mine := score(work, self)
@@ -24,7 +24,7 @@ func Rank(work, self string, replicas []string) int {
 	return rank
 }
 
-// Delay is how long a replica leaves this work to the replicas before it.
+// Delay returns how long a replica leaves this work to the replicas before it.
 func Delay(work, self string, replicas []string, pause time.Duration) time.Duration {
 	return time.Duration(Rank(work, self, replicas)) * pause
 }

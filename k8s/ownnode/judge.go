@@ -11,7 +11,7 @@ import (
 // RemovalTaint is the taint that the cluster autoscaler sets before it removes a Node.
 const RemovalTaint = "ToBeDeletedByClusterAutoscaler"
 
-// State is what is known of this node's Node. Its maps must not be changed.
+// State is what is known about this node's Node. Its maps must not be changed.
 type State struct {
 	Known       bool              `json:"known"`  // the API server has shown the Node once
 	Exists      bool              `json:"exists"` // if Known and false: the Node was there and has been deleted
@@ -64,7 +64,7 @@ type Signals struct {
 	Maintenance string // the annotations that are present, separated by commas
 	None        string // those that mean that there is no maintenance
 	Removal     string // why the Node counts as leaving for good
-	Unknown     bool   // nothing is known of the Node
+	Unknown     bool   // nothing is known about the Node
 }
 
 // Judge derives the signals.
@@ -97,7 +97,7 @@ func (r Rules) Judge(s State) Signals {
 	return g
 }
 
-// Memory is the part of a State on which the signals depend, to be stored over a restart.
+// Memory returns the part of a State on which the signals depend, to be stored over a restart.
 func (r Rules) Memory(s State) State {
 	m := State{Known: s.Known, Exists: s.Exists, UID: s.UID, Version: s.Version, Deleting: s.Deleting}
 	if slices.Contains(s.Taints, RemovalTaint) {

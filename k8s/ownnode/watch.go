@@ -21,9 +21,10 @@ const (
 	askTimeout = 10 * time.Second
 	// openTimeout limits the wait for the headers of a watch, which a server sends at once.
 	openTimeout = 15 * time.Second
-	// quiet is how long nothing may arrive on a watch. Bookmarks arrive every minute, and the kubelet writes the status
-	// at least every five minutes. A dead connection is closed after 45 s, by a ping of HTTP/2; a longer silence means
-	// that something in between keeps the connection open. A shorter limit would cost requests for nothing.
+	// quiet is the longest time in which nothing may arrive on a watch. Bookmarks arrive every minute, and the kubelet
+	// writes the status at least every five minutes. A dead connection is closed after 45 s, by a ping of HTTP/2; a
+	// longer silence means that something in between keeps the connection open. A shorter limit would cost requests for
+	// nothing.
 	quiet = 6 * time.Minute
 	// shortWatch is the duration up to which the end of a watch counts as a failure: if every watch ended at once, the
 	// requests would be a storm.

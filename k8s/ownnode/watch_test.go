@@ -19,7 +19,7 @@ import (
 
 const disable = "node-manager.deckhouse.io/fencing-disable"
 
-// rig is a watcher in a bubble, and the server that it follows the Node n1 on.
+// rig is a watcher of the Node n1 in a bubble, and the server on which it follows that Node.
 type rig struct {
 	*k8stest.Server
 	states []State
@@ -146,7 +146,7 @@ func TestEndedWatchResumesWithoutAsking(t *testing.T) {
 	})
 }
 
-// Guard: 410 forgets the version. Without it the watch would be tried with it for ever.
+// Guard: an answer of 410 makes the watcher forget the version. Otherwise it would try the same version for ever.
 func TestForgottenVersionCostsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, serverWith(t, k8stest.Node("n1", nil)), State{})
@@ -214,7 +214,7 @@ func TestOnlyWhatWasThereIsRemoved(t *testing.T) {
 	})
 }
 
-// Guard: Retry-After, and the longest pause. An answer of 429 must not be answered by a storm.
+// Guard: Retry-After, and the longest pause. An answer of 429 must not cause a storm of requests.
 func TestThrottledAndFailingServersAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -69,7 +69,7 @@ func TestAReplicaThatStartsKnowsOfTheStorm(t *testing.T) {
 	}
 }
 
-// Guard: an attacker on one agent can name anything; only existing Nodes get a machine.
+// Guard: an attacker who controls one agent can name anything; only existing Nodes get a machine.
 func TestWhatIsNoNodeGetsNoMachine(t *testing.T) {
 	w := newWorld(t)
 	w.nodes["n1"].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "a/b", Boot: deadBoot, At: noon}, {Node: "n9", Boot: deadBoot, At: noon}, {Node: "n4", Boot: deadBoot, At: noon}})

@@ -85,7 +85,7 @@ func tolerates(t corev1.Toleration) bool {
 	return t.Key == recovery.TaintKey && (t.Value == conventional || len(t.Value) > 16)
 }
 
-// beliefOf is a Node as a reporter. An annotation and a report together are one reporter (deaths.Words).
+// beliefOf returns a Node as a reporter. An annotation and a report together are one reporter (deaths.Words).
 func beliefOf(n *corev1.Node, told *deaths.Report, groupLabel string, l recovery.Lease, now time.Time) belief.Node {
 	list, full := deaths.Words(n.Annotations[deaths.Annotation], told, now)
 	boot := deaths.Boot(n.Status.NodeInfo.BootID)

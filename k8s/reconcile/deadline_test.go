@@ -20,10 +20,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// patience is how long the test waits for an answer that does not come. A request has to arrive within it.
+// patience limits the test's wait for an answer that does not come. A request has to arrive within it.
 const patience = time.Second
 
-// writer is the API server to writes alone.
+// writer is an API server that only takes writes.
 type writer struct {
 	client.Writer
 
@@ -51,7 +51,7 @@ func (w *world) calls(to client.Writer) *calls {
 	return &calls{options: &Options{Writer: to, Now: func() time.Time { return w.now }}, name: "n4", node: w.nodes["n4"]}
 }
 
-// Guard: a write is not sent after its deadline, and not waited for any longer.
+// Guard: a write is not sent after its deadline, and the controller does not wait for it any longer.
 func TestWritesEndAtTheirDeadline(t *testing.T) {
 	w := newWorld(t)
 	var left time.Duration
@@ -110,7 +110,7 @@ func TestWhatWasNotSentIsLate(t *testing.T) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	w := newWorld(t)
 	for i := range 2 {
-		// One request for each kind of object, and no other for long.
+		// The limit allows one request for each kind of object, and no other for a long time.
 		api, err := client.New(&rest.Config{Host: server.URL, QPS: 0.001, Burst: 1}, client.Options{Scheme: scheme, Mapper: mapper})
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestWhatWasNotSentIsLate(t *testing.T) {
 	}
 }
 
-// Guard: people are told of an API server that is too slow for the barrier, once.
+// Guard: an Event reports an API server that is too slow for the barrier, once.
 func TestASlowAPIServerIsTold(t *testing.T) {
 	w := newWorld(t)
 	slow := true

@@ -16,7 +16,7 @@ import (
 type sink struct {
 	mu      sync.Mutex
 	created []string
-	action  int // the longest one
+	action  int // length of the longest action
 	again   int
 }
 

@@ -79,7 +79,7 @@ func (x *index) has(node string) bool {
 	return ok
 }
 
-// size is how many Nodes a group has.
+// size returns the number of Nodes in a group.
 func (x *index) size(group string) int {
 	n := 0
 	for _, g := range x.group {

@@ -29,7 +29,7 @@ func (p *Picture) Write(out io.Writer) {
 	_ = t.Flush() // an error means that the reader has gone
 }
 
-// Tellers is how many Nodes call this one dead.
+// Tellers returns the number of Nodes that call this one dead.
 func (n *NodePicture) Tellers() int {
 	by := map[string]bool{}
 	for _, t := range n.Told {

@@ -20,7 +20,7 @@ type Picture struct {
 	Groups   map[string][]string // Nodes by group, sorted; "" has the Nodes without a group
 	Nodes    []NodePicture       // the Nodes that this replica works on, or that are called dead, sorted
 	Storm    storm.Settings
-	Evicting map[string]time.Time // Nodes whose evictions are awaited, since when
+	Evicting map[string]time.Time // Nodes whose evictions are awaited, with the start of the wait
 	Replicas []Replica
 }
 

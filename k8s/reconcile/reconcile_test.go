@@ -248,7 +248,7 @@ func TestFewReportersAreRead(t *testing.T) {
 	if got := w.counts["get nodes"]; w.taint() == "" || got > 3*(1+recovery.MostReporters+2) {
 		t.Errorf("%d Nodes were read, taint %q", got, w.taint())
 	}
-	// Nor are more and more of them read while it stays dead.
+	// While the node stays dead, the number of Nodes that are read does not grow.
 	w.counts = map[string]int{}
 	for range 60 {
 		for name := range w.nodes {

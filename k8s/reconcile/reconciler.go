@@ -23,9 +23,9 @@ import (
 const (
 	workers    = 4
 	mostProven = 64 // Nodes that wait to be looked at
-	// mostRequests is how many requests of one machine are carried out before other machines have their turn.
+	// mostRequests is the number of requests of one machine that are carried out before other machines have their turn.
 	mostRequests = 100
-	// forgetAfter is how long a machine without work is kept, for people who look at it.
+	// forgetAfter is the time for which a machine without work is kept, for people who look at it.
 	forgetAfter = 10 * time.Minute
 )
 
@@ -82,7 +82,7 @@ type work struct {
 	begins  time.Time // not before that: other replicas come first
 	told    recovery.State
 	since   time.Time // when its phase last changed
-	idle    time.Time // since when it has had nothing to do; zero: it has something to do
+	idle    time.Time // when it last ran out of work; zero: it has something to do
 }
 
 // New makes a reconciler that has seen nothing yet.
@@ -157,7 +157,7 @@ func (r *Reconciler) add(name string, now time.Time) *work {
 	return w
 }
 
-// delay is how long a Node is left to other replicas. The caller holds the mutex.
+// delay returns how long a Node is left to other replicas. The caller holds the mutex.
 func (r *Reconciler) delay(name string) time.Duration {
 	return ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
 }
@@ -221,7 +221,7 @@ func (r *Reconciler) done(w *work, asked time.Time, a recovery.Reply) {
 	w.machine.Done(asked, r.options.Now(), a)
 }
 
-// rest is how long there is nothing to do. A machine that is no longer needed is dropped after a while.
+// rest returns how long there is nothing to do. A machine that is no longer needed is dropped after a while.
 func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

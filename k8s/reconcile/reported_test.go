@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// reporting is a world in which agents tell deaths to a controller.
+// reporting is a world in which agents report deaths to a controller.
 type reporting struct {
 	*world
 	r       *Reconciler
@@ -46,7 +46,7 @@ func (p *reporting) report(node string, dead bool) {
 	p.r.index.report(node, told.Deaths)
 }
 
-// Deaths that are told to a controller are believed by the rules that hold for annotations.
+// Deaths that are reported to a controller are believed by the same rules as those in annotations.
 func TestReportedDeaths(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -139,7 +139,7 @@ func TestReportedDeathsAreTakenBack(t *testing.T) {
 	p.wantEvents("DeathDisputed")
 }
 
-// Reports of agents are seen when they come and go; invalid ones, and those with another name, are not.
+// Reports of agents are noticed when they come and go. Invalid ones, and those under another name, are ignored.
 func TestReportsAreWatched(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(func(o *Options) { o.Logger = slog.New(slog.DiscardHandler) })
@@ -211,12 +211,12 @@ func TestRandomIndex(t *testing.T) {
 	}
 }
 
-// People see who tells a death to a controller, as they see who writes it.
+// People see which agents report a death to a controller, just as they see which write it as an annotation.
 func TestReportedDeathsAreShown(t *testing.T) {
 	p := newReporting(t)
 	p.report("n1", true)
 	p.tell(p.r, "n2", true)
-	p.tell(p.r, "n1", true) // before it told the controller: one word, by one Node
+	p.tell(p.r, "n1", true) // written before it told the controller: both count as one report, by one Node
 	p.run(p.r, 3*time.Second)
 	for _, n := range p.r.Picture().Nodes {
 		if n.Name == "n4" && n.Tellers() == 2 {

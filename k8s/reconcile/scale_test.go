@@ -24,13 +24,14 @@ import (
 const (
 	bigNodes, bigDead, bigPods = 500, 50, 40 // pods: of each node
 	bigAnswer                  = 10 * time.Millisecond
-	// bigEvictions is how many pods a second the eviction by taint does: kube-controller-manager does 6 to 17.
+	// bigEvictions is the number of pods that taint eviction deletes per second: kube-controller-manager deletes 6 to
+	// 17.
 	bigEvictions = 15
 )
 
 // bigWorld is a large cluster in memory, in a bubble. Each request takes bigAnswer.
 type bigWorld struct {
-	client.Writer // what is not below is not asked for
+	client.Writer // calls that have no method below are not made
 
 	mu      sync.Mutex
 	small   *world                            // guarded by mu
@@ -38,8 +39,8 @@ type bigWorld struct {
 	asked   map[string]int                    // guarded by mu
 	seconds map[int64]int                     // requests of each second; guarded by mu
 	tainted chan string
-	first   time.Time // taint; guarded by mu
-	last    time.Time // guarded by mu
+	first   time.Time // time of the first taint; guarded by mu
+	last    time.Time // time of the last taint; guarded by mu
 }
 
 func bigName(i int) string { return fmt.Sprintf("big-%03d", i) }
@@ -67,7 +68,7 @@ func newBigWorld(t *testing.T) *bigWorld {
 	return b
 }
 
-// bigClient is that of one replica, with the limits of cmd/fencing-controller.
+// bigClient is the client of one replica, with the limits of cmd/fencing-controller.
 type bigClient struct {
 	*bigWorld
 	limit flowcontrol.RateLimiter
@@ -75,7 +76,7 @@ type bigClient struct {
 
 // count notes a request that the limit lets through, and answers later.
 func (b bigClient) count(ctx context.Context, what string) {
-	_ = b.limit.Wait(ctx) // a deadline that is too near is found by the caller
+	_ = b.limit.Wait(ctx) // the caller notices a deadline that is too near
 	b.mu.Lock()
 	b.asked[what]++
 	b.seconds[time.Now().Unix()]++
@@ -131,7 +132,7 @@ func (b bigClient) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return b.small.Delete(ctx, o, opts...)
 }
 
-// evict is the eviction by taint.
+// evict does what taint eviction does.
 func (b *bigWorld) evict(ctx context.Context) {
 	for {
 		select {
@@ -192,7 +193,7 @@ func (b *bigWorld) replica(ctx context.Context, r *Reconciler, wakes []chan stru
 	}
 }
 
-// tell makes all living Nodes name all deaths, each after a part of 10 ms for each of them.
+// tell makes all living Nodes name all deaths, one Node every 10 ms.
 func (b *bigWorld) tell(replicas []*Reconciler, wakes [][]chan struct{}) {
 	var list []deaths.Death
 	for i := range bigDead {

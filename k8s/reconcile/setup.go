@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// sweepEvery is how often all Nodes are read for taints without a report of a death: metadata does not show taints.
+	// sweepEvery is the interval at which all Nodes are read for taints without a report of a death: metadata does not
+	// show taints.
 	sweepEvery = 10 * time.Minute
 	pageSize   = 200
 )

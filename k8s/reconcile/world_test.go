@@ -39,7 +39,7 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // world is an API server in memory with everything that the controller asks it for. It checks the preconditions of
 // writes.
 type world struct {
-	client.Writer // what is not below is not asked for
+	client.Writer // calls that have no method below are not made
 
 	t      *testing.T
 	now    time.Time
@@ -210,7 +210,7 @@ func (w *world) taint() string {
 	return ""
 }
 
-// tell has the agent of a Node call n4 dead, or take it back.
+// tell has the agent of a Node call n4 dead, or withdraw that.
 func (w *world) tell(r *Reconciler, node string, dead bool) {
 	n := w.nodes[node]
 	if n.Annotations[deaths.Annotation] = "[]"; dead {
@@ -220,7 +220,7 @@ func (w *world) tell(r *Reconciler, node string, dead bool) {
 	w.show(r)
 }
 
-// show is the watch.
+// show does what the watch does.
 func (w *world) show(r *Reconciler) {
 	for name, n := range w.nodes {
 		list, _ := deaths.Decode(n.Annotations[deaths.Annotation])
@@ -244,7 +244,7 @@ func (w *world) reconciler(more func(*Options)) *Reconciler {
 	return r
 }
 
-// run is the queue, for one Node, on virtual time. The Leases of all but n4 are renewed meanwhile.
+// run does what the queue does for one Node, on virtual time. The Leases of all but n4 are renewed meanwhile.
 func (w *world) run(r *Reconciler, d time.Duration) {
 	w.t.Helper()
 	for end := w.now.Add(d); w.now.Before(end); {

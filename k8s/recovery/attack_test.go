@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Guard: renewTime is by the kubelet's clock. One that is behind shows a Lease that has run out while it renews it: so
-// the Lease is watched for as long as a kubelet takes to renew it, before the barrier and again by a replica that
+// Guard: renewTime is by the kubelet's clock. If that is behind, the Lease appears expired while the kubelet renews it.
+// So the Lease is watched for as long as a kubelet takes to renew it, before the barrier and again by a replica that
 // starts after it.
 func TestAKubeletWhoseClockIsBehind(t *testing.T) {
 	for _, barrier := range []bool{false, true} {
@@ -37,14 +37,14 @@ func TestAKubeletWhoseClockIsBehind(t *testing.T) {
 	}
 }
 
-// The price of it: 11.4 s, if the first report comes after the Lease has run out, and nothing if the first reporter was
-// that much earlier than the proof, or if the Lease was waited for. Ready may be Unknown since an earlier silence.
+// The watch costs 11.4 s if the first report comes after the Lease has run out. It costs nothing if the first reporter
+// was that much earlier than the proof, or if the Lease was waited for. Ready may be Unknown since an earlier silence.
 func TestTheLeaseIsWatchedNoLongerThanNeeded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		unknown bool
 		watched bool          // when it is believed
-		left    time.Duration // of the Lease
+		left    time.Duration // the time for which the Lease is still valid
 		quiet   time.Duration
 		within  time.Duration
 	}{
@@ -68,7 +68,7 @@ func TestTheLeaseIsWatchedNoLongerThanNeeded(t *testing.T) {
 	}
 }
 
-// Guard: a look at the Lease that was asked for too early shows nothing, however late its answer is.
+// Guard: a read of the Lease that was requested too early proves nothing, however late its answer is.
 func TestALateAnswerWatchesNothing(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Ready, s.node.Unknown = true, false
@@ -94,7 +94,7 @@ func TestAReplicaWhoseClockIsBehindWaits(t *testing.T) {
 	}
 }
 
-// Guard: what somebody names is told and looked at, though nobody counts.
+// Guard: a death that somebody names is shown and looked at, even if none of the reporters counts.
 func TestNamedByNobodyThatCounts(t *testing.T) {
 	s := tell(t, Settings{})
 	s.verdict = belief.Verdict{Named: 2, Missing: "0 of 2 Nodes name this boot; 2 more have no fresh Lease"}
@@ -110,7 +110,8 @@ func TestNamedByNobodyThatCounts(t *testing.T) {
 	}
 }
 
-// Guard: those who are remembered to see them take it back are few, however many tell, and stay the same.
+// Guard: to notice withdrawals, a machine remembers only a few reporters, however many there are, and they stay the
+// same.
 func TestFewReportersAreRemembered(t *testing.T) {
 	s := tell(t, Settings{})
 	var first string
@@ -133,7 +134,8 @@ func TestFewReportersAreRemembered(t *testing.T) {
 	}
 }
 
-// Guard: a pod that cannot be deleted holds up no other, be the refusal quick or slow, and is not tried at each moment.
+// Guard: a pod that cannot be deleted holds up no other, whether the refusal is quick or slow, and is not tried all the
+// time.
 func TestOnePodThatCannotBeDeleted(t *testing.T) {
 	for _, slow := range []time.Duration{time.Millisecond, 5 * time.Second} {
 		s := tell(t, Settings{})
@@ -162,7 +164,7 @@ func TestOnePodThatCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// Guard: nor does it hold up the others for a round.
+// Guard: many such pods do not hold up the others for a round either.
 func TestManyPodsThatCannotBeDeleted(t *testing.T) {
 	s := tell(t, Settings{})
 	s.pods = nil
@@ -180,7 +182,7 @@ func TestManyPodsThatCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// Guard: what waits for others polls them slowly: each look is dozens of requests in a large group.
+// Guard: a node that waits for other nodes polls slowly: each look is dozens of requests in a large group.
 func TestWaitingNodesPollSlowly(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -201,9 +203,9 @@ func TestWaitingNodesPollSlowly(t *testing.T) {
 	}
 }
 
-// Guard: an API server that answers too slowly for the barrier is not asked without a pause, and the state says what is
-// awaited. It is overloaded at that moment, and each look is dozens of requests in a large group. Once it is quick, the
-// first look is enough.
+// Guard: an API server that answers too slowly for the barrier is not asked without a pause, and the state shows what
+// the controller waits for. The API server is overloaded at that moment, and each look is dozens of requests in a large
+// group. Once it is quick, the first look is enough.
 func TestSlowAnswersAboutTheLease(t *testing.T) {
 	s := tell(t, Settings{})
 	s.slow[ReadLease] = 1200 * time.Millisecond
@@ -227,7 +229,7 @@ func TestSlowAnswersAboutTheLease(t *testing.T) {
 	}
 }
 
-// Guard: the same with the deletions.
+// Guard: the same holds for deletions.
 func TestSlowAnswersBeforeADeletion(t *testing.T) {
 	s := tell(t, Settings{})
 	s.run(100 * time.Millisecond)
@@ -245,7 +247,7 @@ func TestSlowAnswersBeforeADeletion(t *testing.T) {
 	}
 }
 
-// Guard: what the pace of the deletions holds up is no API server that is slow.
+// Guard: a deletion that its pace holds up does not mean that the API server is slow.
 func TestThePaceIsNoSlowAnswer(t *testing.T) {
 	s := tell(t, Settings{})
 	s.pods = nil

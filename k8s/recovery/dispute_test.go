@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
 )
 
-// restart is the end of a replica: the next one has its settings, and none of its memory.
+// restart replaces the replica with one that has its settings and none of its memory.
 func (s *story) restart() { s.m = New(s.m.settings, "n4", s.m.pace) }
 
 // contradict makes the kubelet renew its Lease once, and then lose the API server for good. The agents' reports, and
@@ -42,7 +42,7 @@ func TestADisputeOutlivesItsReplica(t *testing.T) {
 	}
 }
 
-// Guard: the annotation means nothing for another boot, and is then removed.
+// Guard: the annotation does not apply to another boot, and is then removed.
 func TestANoteOfAnotherBoot(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Note = bootB
@@ -51,7 +51,7 @@ func TestANoteOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// Guard: a Node that shows no boot keeps it.
+// Guard: a Node that shows no boot keeps the annotation.
 func TestANoteOfAnUnknownBoot(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Note, s.node.Boot = bootA, ""
@@ -135,7 +135,7 @@ func TestAKubeletThatWritesItsNode(t *testing.T) {
 		for _, at := range []struct {
 			name  string
 			after time.Duration
-			most  string // writes from then on
+			most  string // the writes from then on
 		}{
 			{"before the barrier", 4 * time.Second, "NOTE(" + bootA + ")"},
 			{"before the first deletion", 5100 * time.Millisecond, "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)"},

@@ -18,10 +18,10 @@ const NoteKey = "fencing-agent.io/disputed"
 
 const fenced, disputed = "fenced-", "disputed-"
 
-// Fenced is the taint's value while the pods of this boot are being removed.
+// Fenced returns the taint's value while the pods of this boot are being removed.
 func Fenced(boot string) string { return fenced + boot }
 
-// Disputed is the taint's value after a sign that this boot may run.
+// Disputed returns the taint's value after a sign that this boot may run.
 func Disputed(boot string) string { return disputed + boot }
 
 // Ours reports whether a value of the taint was set by this program.
@@ -67,15 +67,15 @@ func WordOf(boot, note string, values, others []string) Word {
 	return Word{}
 }
 
-// Node is what the API server shows of the Node.
+// Node is what the API server shows about the Node.
 type Node struct {
 	Exists       bool
 	UID, Version string
 	Boot         string // the boot of its bootID, as deaths name it
 	Ready        bool
 	Unknown      bool // Ready is Unknown
-	// Heartbeat is when the kubelet last wrote Ready, by the kubelet's clock. kube-controller-manager does not change
-	// it when it sets Ready to Unknown. Empty: it is not known.
+	// Heartbeat is the time at which the kubelet last wrote Ready, by the kubelet's clock. kube-controller-manager does
+	// not change it when it sets Ready to Unknown. Empty: it is not known.
 	Heartbeat string
 	Note      string // the annotation NoteKey
 	Leaving   bool   // it is being deleted, or the autoscaler is about to delete it
@@ -83,7 +83,7 @@ type Node struct {
 	Taint     string
 }
 
-// Lease is what the API server shows of the Node's Lease.
+// Lease is what the API server shows about the Node's Lease.
 type Lease struct {
 	Exists   bool
 	Version  string
@@ -138,8 +138,8 @@ type Request struct {
 	Before       []string // of ReadReporters
 	Unknown      bool     // of ReadReporters: whether the Node's Ready is Unknown
 	Pod          Pod
-	// Deadline is for a write that a read of the Lease allows: it is not sent later than that, and not waited for.
-	// Zero: there is none.
+	// Deadline limits a write that a read of the Lease allows: after it the write is not sent, and its answer is not
+	// awaited. Zero: there is none.
 	Deadline time.Time
 }
 
@@ -154,8 +154,8 @@ const (
 	Late             // the deadline passed before it was sent: it was not carried out
 )
 
-// MostReporters is how many Nodes that named a boot are remembered, to see whether they take it back. It is more if
-// more are needed to believe the death. In a group of 500 all other Nodes name a death.
+// MostReporters is the number of Nodes that named a boot and are remembered, to see whether they take it back. It is
+// more if more are needed to believe the death. In a group of 500 all other Nodes name a death.
 const MostReporters = 6
 
 // Reply is the answer to a request.

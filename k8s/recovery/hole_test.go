@@ -9,9 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
 )
 
-// disputedStory is a node that runs although all agents call it dead, and whose kubelet is silent until the barrier is
-// set. It is heard before anything is deleted, and is silent again. What follows is only done by Kubernetes: the pods
-// end as slowly as they may. The taint is removed some time after the dispute was recorded; negative: never.
+// disputedStory plays a node that runs although all agents call it dead, and whose kubelet is silent until the barrier
+// is set. The kubelet is heard before anything is deleted, and falls silent again. From then on only Kubernetes acts:
+// the pods end as slowly as they may. The taint is removed some time after the dispute was recorded; negative: never.
 //
 // It reports whether a volume was taken from a running container, or two containers of one ordinal ran.
 func disputedStory(t *testing.T, seed uint64, off, silent time.Duration) bool {

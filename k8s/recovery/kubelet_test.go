@@ -45,7 +45,7 @@ func (w *world) heartbeat(n *simNode) {
 func (w *world) kubelet(n *simNode) {
 	w.heartbeat(n)
 	w.starts(n)
-	if n.reaches() && n.listed && w.r.IntN(4) == 0 { // its watch
+	if n.reaches() && n.listed && w.r.IntN(4) == 0 { // its watch shows the taint
 		n.seenTaint = n.exists && n.tainted
 	}
 	w.runs(n)
@@ -78,7 +78,7 @@ func (w *world) kubelet(n *simNode) {
 	}
 }
 
-// starts is what a kubelet does in the first seconds of a boot.
+// starts does what a kubelet does in the first seconds of a boot.
 func (w *world) starts(n *simNode) {
 	if !n.reaches() {
 		d := tick // nothing goes on without the API server
@@ -152,7 +152,7 @@ func (w *world) start(n *simNode, p *simPod) {
 	w.log("container of db-%d (%d) starts on %s", p.ordinal, p.uid, n.name)
 }
 
-// runs takes up pods that are scheduled to a node that is up.
+// runs starts pods that are scheduled to a node that is up.
 func (w *world) runs(n *simNode) {
 	if !n.reaches() || !n.started {
 		return
@@ -184,7 +184,7 @@ func (w *world) remove(p *simPod, by string) {
 	w.log("db-%d (%d) removed by %s", p.ordinal, p.uid, by)
 }
 
-// manager is the controllers of Kubernetes: StatefulSet, scheduler, eviction by taint, node lifecycle, attach and
+// manager acts for the controllers of Kubernetes: StatefulSet, scheduler, eviction by taint, node lifecycle, attach and
 // detach, and the garbage collection of pods.
 func (w *world) manager() {
 	for _, n := range w.nodes {
@@ -221,7 +221,7 @@ func (w *world) nodeNamed(name string) *simNode {
 	return nil
 }
 
-// set is the StatefulSet controller, the scheduler and the attacher for one ordinal.
+// set acts for the StatefulSet controller, the scheduler and the attacher for one ordinal.
 func (w *world) set(o int) {
 	p := w.byOrdinal(o)
 	if p == nil {
@@ -258,7 +258,7 @@ func (w *world) set(o int) {
 	w.attached[o] = p.node
 }
 
-// evictions are by taint, which go by name and come late, and those of PodGC.
+// evictions deletes pods as taint eviction does, by name and late, and as PodGC does.
 func (w *world) evictions() {
 	for o := range w.ordinals {
 		p := w.byOrdinal(o)
@@ -297,7 +297,7 @@ func (w *world) evictions() {
 	}
 }
 
-// look is the oracle: containers of one ordinal, wherever and whatever their objects say.
+// look is the oracle: no two containers of one ordinal may run, wherever they are and whatever their objects show.
 func (w *world) look() {
 	by := map[int]*container{}
 	for _, c := range w.running {

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxAge is how old the read of the Lease may be for a deletion, or for the barrier. If it is older, the machine
-	// makes another round. A request within that time has as long again to be sent.
+	// maxAge is the greatest age of the read of the Lease for a deletion, or for the barrier. If it is older, the
+	// machine makes another round. A request within that time has as long again to be sent.
 	maxAge = time.Second
-	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. Measured: the
-	// renewal comes 0.15 s before the boot, and 3.8 s before it on a slow node.
+	// disputeAfter is the time for which a Lease may be renewed before the boot that renews it shows in the Node.
+	// Measured: the renewal comes 0.15 s before the boot, and 3.8 s before it on a slow node.
 	disputeAfter = 15 * time.Second
-	// seenLong is how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not
-	// believed either. A report of an agent counts for 150 s (k8s/storm), so it was repeated after the proof.
+	// seenLong is the time for which agents have to see a boot that is proven dead before it is in dispute. Meanwhile
+	// it is not believed either. A report of an agent counts for 150 s (k8s/storm), so it was repeated after the proof.
 	seenLong = 160 * time.Second
-	// renewalDelay is what one request of a kubelet to renew its Lease may take.
+	// renewalDelay is the time that one request of a kubelet to renew its Lease may take.
 	renewalDelay = time.Second
-	// returnSettle is how long a new boot has to be there, Ready and without pods of the old boot, until the taint is
-	// removed. A kubelet that starts may have listed pods that are deleted a moment later. Once it sees no taint it
-	// starts them, although their objects are gone.
+	// returnSettle is the time for which a new boot has to be there, Ready and without pods of the old boot, before the
+	// taint is removed. A kubelet that starts may have listed pods that are deleted a moment later. Once it sees no
+	// taint it starts them, although their objects are gone.
 	returnSettle = 15 * time.Second
-	// evictionPatience is how long evictions may make no progress before the pods that are left are deleted.
+	// evictionPatience is the time for which evictions may make no progress before the pods that are left are deleted.
 	evictionPatience = 10 * time.Second
 
 	// The pauses between rounds. A node stays dead for days, so a state that only a change of the Node ends is checked
@@ -35,8 +35,8 @@ const (
 // Settings are set by the operator.
 type Settings struct {
 	DryRun bool
-	// Settle is how long after the barrier the first pod is deleted. A kubelet that listed its Node before the barrier
-	// shows within that time that it runs.
+	// Settle is the time between the barrier and the deletion of the first pod. A kubelet that listed its Node before
+	// the barrier shows within that time that it runs.
 	Settle time.Duration
 }
 
@@ -51,11 +51,11 @@ type Machine struct {
 	boot      string    // the boot that all the following fields are about
 	lease     string    // the version of the Lease when the proof was recorded; empty: there is no proof yet
 	version   string    // the version of the Lease as it was last read
-	leaseAt   time.Time // since when it has that version
+	leaseAt   time.Time // when that version was first read
 	barrier   time.Time // when the taint was first seen
 	refused   time.Time // when a sign showed that the boot may run; zero: there was none
 	why       string
-	sighted   time.Time // since when agents see it, although it is proven dead
+	sighted   time.Time // when agents began to see it, although it is proven dead
 	noted     bool      // the Node's annotation has shown the dispute
 	heartbeat string    // of the Node when the proof was recorded
 	unknown   bool      // Ready has been Unknown since then
@@ -63,7 +63,7 @@ type Machine struct {
 	progress  time.Time // when evictions last made progress
 	awaited   int
 	lookBy    time.Time // when a node that waits for evictions is looked at in any case
-	returned  time.Time // since when all conditions for removing the taint are fulfilled
+	returned  time.Time // the time from which all conditions for removing the taint are fulfilled
 	believed  bool
 	refusals  map[string]int // of deletions, by the pod's UID
 	struck    time.Time      // the round of the last refusal
@@ -97,7 +97,7 @@ func New(s Settings, node string, p *storm.Pace) *Machine {
 // Seen reports whether the Node has been read, so that [Machine.State] is meaningful.
 func (m *Machine) Seen() bool { return m.seen }
 
-// State is the state to show to people.
+// State returns the state to show to people.
 func (m *Machine) State() State { return m.state }
 
 // Poke wakes a machine that waits for something to change, such as another reporter.
@@ -108,7 +108,7 @@ func (m *Machine) Poke() {
 	}
 }
 
-// Next is the next request. Its answer goes to [Machine.Done], unless it is Wait.
+// Next returns the next request. Its answer goes to [Machine.Done], unless it is Wait.
 func (m *Machine) Next(now time.Time) Request {
 	m.asked = m.next(now)
 	return m.asked
@@ -146,7 +146,7 @@ func (m *Machine) queued(now time.Time) bool {
 	return m.state.Held == storm.Evictions && now.Before(m.lookBy) && busy
 }
 
-// act is the next write of the round. The barrier and deletions need a recent read of the Lease: the barrier's
+// act returns the next write of the round. The barrier and deletions need a recent read of the Lease: the barrier's
 // precondition does not see a new boot that may not patch its Node.
 func (m *Machine) act(now time.Time) (Request, bool) {
 	r := m.todo[0]

@@ -13,7 +13,7 @@ import (
 
 const bootA, bootB = "024bc581b3a34be3", "124bc581b3a34be3"
 
-// story is what the API server shows, and what one machine makes of it on virtual time.
+// story holds what the API server shows, and what one machine does about it, on virtual time.
 type story struct {
 	t       *testing.T
 	m       *Machine
@@ -51,7 +51,7 @@ func tell(t *testing.T, s Settings) *story {
 	return story
 }
 
-// run lets the machine work for a while. What was asked is logged.
+// run lets the machine work for a while. The requests are logged.
 func (s *story) run(d time.Duration) string {
 	s.t.Helper()
 	for end := s.now.Add(d); s.now.Before(end); {
@@ -112,17 +112,17 @@ func (s *story) answer(r Request) Reply {
 	return Reply{Outcome: o, Error: "refused"}
 }
 
-// writes are the requests of a log that change something.
+// writes returns the requests of a log that change something.
 func writes(log string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(log), func(w string) bool { return strings.ToUpper(w[:1]) != w[:1] }), " ")
 }
 
-// acts are those writes without the annotations of disputes.
+// acts returns those writes without the annotations of disputes.
 func acts(log string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(writes(log)), func(w string) bool { return strings.HasPrefix(w, "NOTE(") }), " ")
 }
 
-// Guard: what is asked, in which order, and by which preconditions.
+// Guard: the requests, their order and their preconditions.
 func TestOrderOfRequests(t *testing.T) {
 	s := tell(t, Settings{})
 	if got, want := s.run(100*time.Millisecond), "node reporters lease TAINT(fenced-"+bootA+"@u1/1) pods node reporters lease"; got != want {
@@ -140,7 +140,7 @@ func TestOrderOfRequests(t *testing.T) {
 	}
 }
 
-// Guard: each of these takes one condition away, and nothing is written.
+// Guard: if any one of these conditions is missing, nothing is written.
 func TestNothingIsWrittenUnless(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -220,7 +220,8 @@ func TestNothingIsDeletedUnless(t *testing.T) {
 	}
 }
 
-// A pod whose deletionTimestamp is awaited is not deleted, until evictions have stood still for long.
+// While the controller waits for a pod's deletionTimestamp, it does not delete the pod, unless evictions have made no
+// progress for long.
 func TestEvictionsAreAwaited(t *testing.T) {
 	s := tell(t, Settings{})
 	s.pods[0].Deleting = false
@@ -235,7 +236,7 @@ func TestEvictionsAreAwaited(t *testing.T) {
 	}
 }
 
-// Guard: a pod that changed since it was read is read again, and so is all else.
+// Guard: a pod that changed since it was read is read again, and so is everything else.
 func TestConflictBeginsAgain(t *testing.T) {
 	s := tell(t, Settings{})
 	s.pods = append(s.pods, Pod{Name: "db-1", UID: "p1", Version: "11", Deleting: true})
@@ -279,7 +280,7 @@ func TestNodeReturns(t *testing.T) {
 	}
 }
 
-// A node that is not Ready, or dies while its taint is still there.
+// The node that returns is not Ready, or dies while its taint is still there.
 func TestNodeReturnsAndDies(t *testing.T) {
 	s := tell(t, Settings{})
 	s.run(3 * time.Second)

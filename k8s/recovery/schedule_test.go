@@ -19,7 +19,7 @@ import (
 // replica is one controller: a machine for each node, and at most one request under way for each.
 type replica struct {
 	name     string
-	offset   time.Duration // of its clock
+	offset   time.Duration // the offset of its clock
 	pace     *storm.Pace
 	machines map[string]*Machine
 	calls    map[string]*call
@@ -34,7 +34,7 @@ type call struct {
 	carried, lost  bool // carried out; lost on the way there
 	answer         Reply
 	silent         bool // the answer is lost
-	gaveUp, unsent bool // its deadline has passed; before it was sent
+	gaveUp, unsent bool // gaveUp: its deadline has passed; unsent: before it was sent
 }
 
 func (w *world) replicaTick(c *replica, s belief.Settings) {
@@ -77,7 +77,7 @@ func (w *world) replicaTick(c *replica, s belief.Settings) {
 	}
 }
 
-// crash is the end of a replica between any two requests. What it has sent may still arrive.
+// crash ends a replica between any two requests. What it has sent may still arrive.
 func (w *world) crash(c *replica) {
 	w.log("%s crashes", c.name)
 	for name, k := range c.calls {
@@ -88,7 +88,7 @@ func (w *world) crash(c *replica) {
 	c.machines, c.backAt = nil, w.now.Add(w.span(0, 6*time.Second))
 }
 
-// call is sometimes slow, on the way there or back; then its answer is old.
+// call sends a request. It is sometimes slow on the way there or back; then its answer is old.
 func (w *world) call(r Request, asked time.Time) *call {
 	k := &call{request: r, asked: asked}
 	k.arrives = w.now.Add(w.span(0, 60*time.Millisecond))
@@ -102,14 +102,14 @@ func (w *world) call(r Request, asked time.Time) *call {
 	if w.faults && w.r.IntN(25) == 0 {
 		k.lost, k.silent = w.r.IntN(2) == 0, true
 	}
-	// At its deadline nothing waits for it any longer. A request that was sent before may still arrive.
+	// At the deadline the replica stops waiting. A request that was sent before may still arrive.
 	if left := r.Deadline.Sub(asked); !r.Deadline.IsZero() && k.comes.Sub(w.now) > left {
 		k.comes, k.gaveUp, k.unsent = w.now.Add(left), true, k.arrives.Sub(w.now) > left && w.r.IntN(2) == 0
 	}
 	return k
 }
 
-// giveUp is the deadline of a request.
+// giveUp does what a replica does at the deadline of a request.
 func (w *world) giveUp(k *call, node string) {
 	k.answer = Reply{Outcome: Failed, Error: "deadline"}
 	switch {
@@ -319,7 +319,7 @@ func schedule(seed uint64) *world {
 		if n.on && !n.patched {
 			continue
 		}
-		if n.on && n.boot != n.real { // its kubelet may say it at last
+		if n.on && n.boot != n.real { // its kubelet may report it at last
 			n.boot, n.version = n.real, w.bump()
 		}
 	}
@@ -347,7 +347,7 @@ func (w *world) settled() {
 	}
 }
 
-// RECOVERY_SEED=N replays from N on, RECOVERY_RUNS=N says how many.
+// RECOVERY_SEED=N replays from N on, RECOVERY_RUNS=N sets the number of schedules.
 func TestRandomSchedules(t *testing.T) {
 	runs, seed := 250, rand.Uint64N(1<<40)
 	if testing.Short() {

@@ -8,8 +8,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
 )
 
-// Guard (two writers): a boot that is proven dead and that agents see run gets no barrier, and loses no pod that it has; after a
-// while it is in dispute for good, as by a renewed Lease. What ends before was a look of a moment ago.
+// Guard (two writers): a boot that is proven dead and that agents see run gets no barrier, and loses none of its pods.
+// After a while it is in dispute for good, as after a renewed Lease. If the agents stop seeing it before that, the
+// recovery continues.
 func TestABootThatAgentsSee(t *testing.T) {
 	seen := belief.Verdict{Seen: []string{"n1", "n2"}, Missing: "the agents of n1, n2 see this boot run"}
 	s := tell(t, Settings{})
@@ -32,7 +33,7 @@ func TestABootThatAgentsSee(t *testing.T) {
 	if got := writes(s.run(5 * time.Minute)); got != "" || s.m.State().Phase != InDispute {
 		t.Errorf("after the dispute: %s, %+v", got, s.m.State())
 	}
-	// With the barrier set: nothing more is deleted at once.
+	// If the barrier is already set, deletions stop at once.
 	s = tell(t, Settings{})
 	s.run(800 * time.Millisecond)
 	s.verdict = seen

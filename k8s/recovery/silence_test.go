@@ -12,9 +12,9 @@ import (
 // timeout of each request to renew the Lease as well.
 type kubeletTimes struct{ lease, timeout time.Duration }
 
-// renewals are when a kubelet renews its Lease, from some time before 0 on, as k8s.io/component-helpers does: a quarter
-// of the duration after the last time and up to 4 % later. The API server that it is connected to dies at stuck: two
-// requests time out, and the third goes over another connection.
+// renewals returns the times at which a kubelet renews its Lease, from some time before 0 on, as
+// k8s.io/component-helpers does: a quarter of the duration after the last time and up to 4 % later. The API server that
+// it is connected to dies at stuck: two requests time out, and the third goes over another connection.
 func (k kubeletTimes) renewals(r *rand.Rand, stuck, end time.Duration) []time.Duration {
 	span := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
 	quarter := k.lease / 4
@@ -90,8 +90,8 @@ func TestAKubeletWhoseAPIServerDies(t *testing.T) {
 	}
 }
 
-// From FENCED to the taint for a dead node: the table of docs/measurements/cluster.md. The bound is that of
-// docs/controller.md: a moment after the Lease has run out and was watched, whichever comes last.
+// The times from FENCED to the taint of a dead node must match the table of docs/measurements/cluster.md. The bound is
+// that of docs/controller.md: a moment after the Lease has run out and was watched, whichever comes last.
 func TestFromFencedToTheTaint(t *testing.T) {
 	seed := rand.Uint64N(1 << 40)
 	t.Logf("seeds from %d on", seed)
@@ -140,8 +140,8 @@ func TestALongLeaseIsWatchedForItsJitter(t *testing.T) {
 	}
 }
 
-// Guard: an answer that was on its way for long shows an old Lease, not the present one. If a new boot may not patch
-// its Node, nothing else stops the barrier.
+// Guard: an answer that was on its way for a long time shows an old Lease, not the present one. If a new boot may not
+// patch its Node, nothing else stops the barrier.
 func TestTheBarrierNeedsAYoungLook(t *testing.T) {
 	s := tell(t, Settings{})
 	s.slow[ReadLease] = 1200 * time.Millisecond

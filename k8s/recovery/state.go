@@ -24,8 +24,8 @@ func Phases() []Phase {
 	return []Phase{Watching, Unproven, Proven, Draining, Released, Returning, Held, InDispute, Foreign, WouldAct, Gone}
 }
 
-// SlowAnswers is why a write waits that needs a recent read of the Lease, while the API server takes too long to
-// answer.
+// SlowAnswers is the reason for which a write that needs a recent read of the Lease waits: the API server takes too
+// long to answer.
 const SlowAnswers = "SlowAnswers"
 
 // Writes counts the writes.

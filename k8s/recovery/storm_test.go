@@ -24,10 +24,10 @@ type tempest struct {
 	clean   bool                             // no taint and no dispute at the end, and everything runs
 }
 
-// outcome is what came of it.
+// outcome is the result of a scenario.
 type outcome struct {
 	fenced, noted, deleted int
-	first, last            time.Duration // of the taints, after the beginning
+	first, last            time.Duration // when the taints were set, after the beginning
 	running                int           // ordinals at the end
 	said                   []string      // phases and reasons, in the order in which they were first said
 }
@@ -58,14 +58,14 @@ func unseen(w *world, nodes ...int) {
 	}
 }
 
-// seen ends that.
+// seen makes the nodes visible again.
 func seen(w *world, nodes ...int) {
 	for _, i := range nodes {
 		w.nodes[i].gossip, w.nodes[i].watchdog = true, true
 	}
 }
 
-// deaf keeps kubelets from the API server for a tick. The agents see each other, and cannot tell of it.
+// deaf keeps kubelets from the API server for a tick. The agents see each other, and cannot report it.
 func deaf(w *world, nodes ...int) {
 	for _, i := range nodes {
 		n := w.nodes[i]
@@ -168,7 +168,7 @@ func (s tempest) blow(t *testing.T) (*world, outcome) {
 			}
 		}
 	}
-	for end := w.now.Add(30 * time.Second); w.now.Before(end); { // until all runs
+	for end := w.now.Add(30 * time.Second); w.now.Before(end); { // until everything runs
 		tick()
 	}
 	if w.alive() != w.ordinals {
@@ -199,7 +199,7 @@ func (s tempest) blow(t *testing.T) (*world, outcome) {
 	return w, out
 }
 
-// alive is how many ordinals run.
+// alive returns the number of ordinals that run.
 func (w *world) alive() int {
 	n := 0
 	for o := range w.ordinals {
@@ -210,8 +210,8 @@ func (w *world) alive() int {
 	return n
 }
 
-// The storms of docs/measurements/cluster.md: what is fenced, what is not, and what people are told. The rows there are
-// held to what this finds. STORM_TABLE=FILE writes them.
+// The storms of docs/measurements/cluster.md: what is fenced, what is not, and what people are told. The rows there
+// must match these results. STORM_TABLE=FILE writes them.
 func TestStorms(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| what happens | fenced | s: first, last taint | pods deleted | in dispute | run at the end | said |\n|---|---|---|---|---|---|---|\n")

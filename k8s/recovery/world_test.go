@@ -8,13 +8,13 @@ import (
 )
 
 // The world of the random schedules: an API server, its controllers, kubelets, agents and workloads, on virtual time
-// in steps of tick. It knows nothing of the machine but its requests and replies; what is wrong is found by looking
-// at containers alone.
+// in steps of tick. It knows nothing of the machine but its requests and replies; it finds errors by looking only at
+// containers.
 const (
 	tick          = 50 * time.Millisecond
-	leaseDuration = 10 * time.Second // in place of 40 s, and all that goes with it
+	leaseDuration = 10 * time.Second // a quarter of the usual 40 s, like the other times
 	renewEvery    = 2500 * time.Millisecond
-	// heartbeatTimeout is of one request to renew the Lease: nodeStatusUpdateFrequency.
+	// heartbeatTimeout is the timeout of one request to renew the Lease: nodeStatusUpdateFrequency.
 	heartbeatTimeout = 2 * time.Second
 )
 
@@ -41,7 +41,7 @@ type container struct {
 
 type simNode struct {
 	name string
-	// as the API server has it
+	// the Node as the API server has it
 	exists       bool
 	uid, version int
 	boot         string
@@ -50,13 +50,13 @@ type simNode struct {
 	taint        string
 	leaseVersion int
 	renewed      time.Time            // by the clock of the API server
-	behind       time.Duration        // of the kubelet's clock, by which it writes that
-	told         map[[2]string]string // deaths on its Node, and in which of its boots they were said
+	behind       time.Duration        // by how much the kubelet's clock, with which it writes Leases, is behind
+	told         map[[2]string]string // deaths on its Node, and the boot of this node in which each was reported
 	missing      time.Time
 	note         string // the annotation of a dispute
 	heartbeat    int    // when its kubelet wrote Ready
 
-	// as it is
+	// the node as it really is
 	on            bool
 	real, past    string // boot, and the one before
 	api, gossip   bool
@@ -69,10 +69,10 @@ type simNode struct {
 	tStatus       time.Time
 	tStart        time.Time
 	nextRenewal   time.Time
-	attempt       time.Time // when the request to renew the Lease was sent that is not answered; zero: there is none
-	failures      int       // of such requests, in a row
+	attempt       time.Time // when the unanswered request to renew the Lease was sent; zero: there is none
+	failures      int       // consecutive failures of such requests
 	stuck         bool      // its connection is to an API server that is not there any more
-	stuckAt       time.Time // when that will be so
+	stuckAt       time.Time // when that will happen
 	listed        bool
 	patched       bool
 	seenTaint     bool
@@ -108,11 +108,11 @@ type world struct {
 	untaint  int
 	muted    int             // nodes that went silent after a dispute
 	boards   map[string]bool // by boot: whether its board says off while agents see it run
-	withheld int             // answers in which such a word counts for nothing
+	withheld int             // answers in which such a report does not count
 	grace    time.Duration   // of all pods, in a story that heals nothing by itself; zero: up to 5 s
-	crashAll bool            // the replicas
+	crashAll bool            // all replicas crash
 	noNotes  bool            // notes of disputes are refused while there are faults
-	down     bool            // the API server
+	down     bool            // the API server is down
 }
 
 func (w *world) log(format string, args ...any) {
@@ -146,7 +146,7 @@ func newWorldOf(seed uint64, nodes, ordinals int) *world {
 	return w
 }
 
-// bootUp is power on, with all the delays of a kubelet that starts.
+// bootUp switches a node on, with all the delays of a kubelet that starts.
 func (w *world) bootUp(n *simNode) {
 	n.past = n.real
 	n.on, n.real, n.api, n.gossip, n.watchdog = true, fmt.Sprintf("%016x", w.r.Uint64()|1), true, true, true
@@ -173,7 +173,7 @@ func (w *world) powerOff(n *simNode) {
 	w.running = slices.DeleteFunc(w.running, func(c *container) bool { return c.node == n.name })
 }
 
-// step is one tick of everything but the controllers under test.
+// step advances by one tick everything but the controllers under test.
 func (w *world) step() {
 	w.now = w.now.Add(tick)
 	if w.faults {
@@ -207,20 +207,20 @@ func (w *world) fault() {
 		w.powerOff(n)
 	case n.on && n.api && !n.gossip && !n.watchdog && n.note == n.real && n.real != "":
 		// It was heard, and that was noted. Now all who have heard it die, and it goes silent for long: what a replica
-		// that starts sees is what a dead node looks like. Not with the taint: Kubernetes itself takes the volumes of such
-		// a node away, as docs/controller.md says (Disputed), whatever replicas do.
+		// that starts sees is what a dead node looks like. This is not done while the taint is set: Kubernetes itself
+		// takes the volumes of such a node away, as docs/controller.md says (Disputed), whatever replicas do.
 		if w.chance(2) && !n.tainted {
 			n.api, n.stuck, n.cutAt, w.muted, w.crashAll = false, true, w.now, w.muted+1, true
 			w.log("%s goes silent after its dispute", n.name)
 		}
-	case n.on && (!n.api || !n.gossip): // nobody finds out a node that is cut off from all and whose watchdog fails
+	case n.on && (!n.api || !n.gossip): // nobody can notice a node that is cut off from all and whose watchdog fails
 	case w.chance(0.03) && n.on: // cut off from everything: its watchdog resets it
 		n.api, n.gossip, n.stuck, n.cutAt = false, false, true, w.now
 		w.log("%s cut off", n.name)
 	case w.chance(0.03) && n.on && !w.wronged(): // the others do not see it, the API server does, and its watchdog does not fire
 		n.gossip, n.watchdog, n.cutAt = false, false, w.now
 		w.log("%s is not seen, and runs", n.name)
-		if n.behind == 0 && w.r.IntN(2) == 0 { // and what cuts it off takes its API server as well
+		if n.behind == 0 && w.r.IntN(2) == 0 { // the fault that cuts it off also takes its API server
 			n.stuckAt = w.now.Add(w.span(0, 6*time.Second))
 		}
 	// The kubelet alone is cut off. With the taint of a dispute Kubernetes takes its volumes, as above.
@@ -240,9 +240,10 @@ func (w *world) fault() {
 	}
 }
 
-// wronged reports whether somebody still names a boot that runs: the watchdog of that node has failed already. If that of
-// one who names it fails as well before it has taken that back, and every other that knows better has lost its API
-// server, it is the only reporter, and believed if Ready is Unknown (seed 644377764876; docs/attacks.md).
+// wronged reports whether some node still names a boot that runs, so the watchdog of the named node has failed already.
+// Then no second watchdog may fail. Otherwise, if every other node that knows better has lost its API server, the node
+// that names the boot would be the only reporter, and would be believed if Ready is Unknown (seed 644377764876;
+// docs/attacks.md).
 func (w *world) wronged() bool {
 	for _, o := range w.nodes {
 		for _, n := range w.nodes {
@@ -273,7 +274,8 @@ func (w *world) hardware(n *simNode) {
 	}
 }
 
-// agent tells what the others have proven of each boot, and what it takes back.
+// agent reports the deaths that a node's agent has proven about the other nodes, and withdraws those of nodes that are
+// back.
 func (w *world) agent(n *simNode) {
 	if !n.on || !n.api || !n.gossip || !n.exists || w.now.Before(n.agentAt) || !w.chance(4) {
 		return
@@ -298,7 +300,7 @@ func (w *world) agent(n *simNode) {
 			told[[2]string{o.name, o.real}] = n.real
 		}
 		if past, over := w.ended[o.past]; over && w.now.Before(o.agentAt) && w.now.Sub(past) > 5*time.Second {
-			told[[2]string{o.name, o.past}] = n.real // told after it has come back
+			told[[2]string{o.name, o.past}] = n.real // reported although the node has come back
 		}
 		if n.liar && w.r.IntN(40) == 0 {
 			told[[2]string{o.name, o.real}] = n.real

@@ -11,7 +11,7 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// begun is a remediation of a node that is silent, after its first write.
+// begun returns a remediation of a node that is silent, after its first write.
 func begun() Facts {
 	return Facts{
 		Now: start, Name: "n4", Finalizer: true, Status: Status{Node: "n4", NodeUID: "u4", Boot: "b1"},
@@ -113,9 +113,9 @@ type schedule struct {
 	seed   uint64
 	rng    *rand.Rand
 	f      Facts
-	gone   bool            // the remediation
+	gone   bool            // the remediation is gone
 	ended  map[string]bool // boots
-	proven map[string]bool // and told to those who read
+	proven map[string]bool // boots that were proven dead to those who read
 	ready  map[string]bool // boots that were Ready
 	next   int
 }
@@ -125,7 +125,7 @@ func (s *schedule) boot() string {
 	return string(rune('a' + s.next))
 }
 
-// happens makes one random event happen outside.
+// happens lets one random event happen outside of the controller.
 func (s *schedule) happens() {
 	f, p := &s.f, s.rng.IntN(100)
 	switch {
@@ -154,12 +154,13 @@ func (s *schedule) happens() {
 		f.Node = nodefence.Node{}
 	case p < 50 && !f.Node.Exists:
 		f.Node = nodefence.Node{Exists: true, UID: s.boot(), Boot: s.boot()}
-	case p < 60 && f.Fence == nil && f.Node.Exists && !f.Node.Ready && s.rng.IntN(3) == 0: // somebody else's
+	// a NodeFence by somebody else
+	case p < 60 && f.Fence == nil && f.Node.Exists && !f.Node.Ready && s.rng.IntN(3) == 0:
 		f.Fence = &Fence{UID: s.boot(), Boot: f.Node.Boot}
 	}
 }
 
-// works is the controller: it reads, and may write late, or be killed before.
+// works acts as the controller: it reads, and may write late, or be killed before.
 func (s *schedule) works() {
 	f := &s.f
 	if f.Fence == nil && Wishes(*f) {
@@ -212,7 +213,7 @@ func TestSchedules(t *testing.T) {
 			s.works()
 			s.f.Now = s.f.Now.Add(time.Second)
 		}
-		// In the end it goes.
+		// In the end the remediation is removed.
 		s.f.Deleting, s.f.Finalizer = true, true
 		for range 10 {
 			if s.works(); s.f.Fence != nil && s.f.Fence.Deleting {

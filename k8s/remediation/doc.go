@@ -1,6 +1,6 @@
 // Package remediation decides what happens to one FencingRemediation: the request of medik8s' NodeHealthCheck, or of a
-// person, that a node be fenced. [Decide] looks at it, at its Node and at the node's NodeFence, and returns the one
-// write that comes next. It remembers nothing.
+// person, to fence a node. [Decide] looks at it, at its Node and at the node's NodeFence, and returns the one write
+// that comes next. It remembers nothing.
 //
 // Invariants, with the guards that keep them:
 //

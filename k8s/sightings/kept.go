@@ -15,12 +15,13 @@ const (
 	KeptKey   = "sightings.json"
 	// HeardKey holds when a controller got the report, by the controller's clock.
 	HeardKey = "heard"
-	// Fresh is how long a stored report counts, by the controllers' clocks. An agent that was restarted, or that now
-	// reports in another way, does not withdraw the report of the agent before it: the report expires by itself.
+	// Fresh is the time for which a stored report counts, by the controllers' clocks. An agent that was restarted, or
+	// that now reports in another way, does not withdraw the report of the agent before it: the report expires by
+	// itself.
 	Fresh = 10 * time.Minute
 )
 
-// KeptName is the name of the ConfigMap with the report of this node's agent.
+// KeptName returns the name of the ConfigMap with the report of this node's agent.
 func KeptName(node string) string { return deaths.NameOf("fencing-sightings-", node) }
 
 // Kept reads a ConfigMap. It returns nil if it is not a report or cannot be read: then nothing is reported.
@@ -47,8 +48,8 @@ func (s *Sighting) After(was *Sighting) bool {
 	return was == nil || was.Boot != s.Boot || s.Number > was.Number
 }
 
-// Of is what the agent of a Node sees, by the annotation and by its report; either may be nil. boot is the boot that
-// the Node shows.
+// Of returns what the agent of a Node sees, by the annotation and by its report; either may be nil. boot is the boot
+// that the Node shows.
 //
 // Invariant: a report from another boot does not count, and only the later of the two counts. So an agent is one
 // reporter, in whatever ways it reports.

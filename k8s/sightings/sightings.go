@@ -10,16 +10,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// Annotation is where an agent reports what it sees. It writes to its own Node only.
+// Annotation is the annotation in which an agent reports what it sees. It writes to its own Node only.
 const Annotation = "fencing-agent.io/sightings"
 
 const (
-	// Most is how many nodes each list of a [Sighting] may have.
+	// Most is the greatest number of nodes in each list of a [Sighting].
 	Most = 64
-	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
+	// MostBytes is the greatest length of the annotation. The admission policy refuses longer ones.
 	MostBytes = 8192
-	// Again is how often an agent repeats what it still sees. A report counts for 150 s (k8s/storm), so that one
-	// repetition may be lost and the next one late.
+	// Again is the interval at which an agent repeats what it still sees. A report counts for 150 s (k8s/storm), so
+	// that one repetition may be lost and the next one late.
 	Again = time.Minute
 )
 
@@ -27,7 +27,7 @@ const (
 type Sighting struct {
 	Boot   string `json:"boot"`   // of the agent's node, as deaths name it
 	Number uint64 `json:"number"` // higher in each report of one boot
-	// QuorumLost: the agent has lost quorum, and its watchdog is no longer fed.
+	// QuorumLost is true if the agent has lost quorum, and its watchdog is no longer fed.
 	QuorumLost bool `json:"quorumLost,omitempty"`
 	// SlotMoves lists members that the agent hears on no network, but whose slots on the LUN keep changing.
 	SlotMoves []string `json:"slotMoves,omitempty"`
@@ -50,7 +50,8 @@ func (s *Sighting) Same(o *Sighting) bool {
 		maps.Equal(s.Sees, o.Sees)
 }
 
-// Encode is the annotation. Names that do not fit are left out, from the end of the longer list; Sees is left out last.
+// Encode returns the annotation. Names that do not fit are left out, from the end of the longer list; Sees is left out
+// last.
 func Encode(s Sighting) string {
 	s.Sees = bounded(s.Sees)
 	s.SlotMoves, s.SlotStill = s.SlotMoves[:min(len(s.SlotMoves), Most)], s.SlotStill[:min(len(s.SlotStill), Most)]

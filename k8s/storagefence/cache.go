@@ -17,7 +17,7 @@ const (
 	Unhealthy
 )
 
-// String is its name in metrics.
+// String returns its name in metrics.
 func (h Health) String() string {
 	switch h {
 	case Healthy:
@@ -210,7 +210,7 @@ func (c *Cache) End(began, now time.Time, w Work, a Attempt) (gaveUp bool) {
 	return false
 }
 
-// Wake is when something may be due next, if the storage reports nothing new. Zero: nothing will be due.
+// Wake returns when something may be due next, if the storage reports nothing new. Zero: nothing will be due.
 func (c *Cache) Wake() (at time.Time) {
 	for _, e := range c.nodes {
 		if e.acts() && !e.busy && (at.IsZero() || e.next.Before(at)) {
@@ -220,7 +220,7 @@ func (c *Cache) Wake() (at time.Time) {
 	return at
 }
 
-// State is the state of a node; Quiet if the node is not known.
+// State returns the state of a node; Quiet if the node is not known.
 func (c *Cache) State(node string) State {
 	if e := c.nodes[node]; e != nil {
 		return e.state

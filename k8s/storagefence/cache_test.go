@@ -12,7 +12,7 @@ var (
 	settings = Settings{Poll: 5 * time.Second, Expiry: time.Hour, Timeout: 25 * time.Second, Retry: 5 * time.Second}
 )
 
-// world drives a cache as k8s/storagewatch does, one node, a second at a time.
+// world drives a cache as k8s/storagewatch does, for one node, a second at a time.
 type world struct {
 	t   *testing.T
 	c   *Cache
@@ -85,7 +85,7 @@ func TestRetriesEndWithTheTimeout(t *testing.T) {
 	}
 }
 
-// A retry has what is left of the time.
+// A retry has only the rest of the time.
 func TestDeadlineOfARetry(t *testing.T) {
 	w := newCacheWorld(t)
 	w.say(Unhealthy)

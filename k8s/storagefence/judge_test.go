@@ -76,8 +76,8 @@ func TestReleasable(t *testing.T) {
 	}
 }
 
-// Whatever conditions a pod's volumes have: they never let a pod go that stays without them, and they keep each that has one
-// but Degraded.
+// Whatever conditions a pod's volumes have, they never release a pod that would stay without them. Each condition
+// except Degraded keeps its pod.
 func TestConditionsOnlyKeep(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 2))

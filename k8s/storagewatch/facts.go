@@ -168,9 +168,9 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 	return out, nil
 }
 
-// conditions are the problems of a claim's volume that the controller plugin of a CSI driver reports (Kubernetes 1.37
-// and later, with the feature gate CSIVolumeHealth). The kubelet's reports about the pod's volumes are ignored, since
-// it is the kubelet of the node in question.
+// conditions returns the problems of a claim's volume that the controller plugin of a CSI driver reports (Kubernetes
+// 1.37 and later, with the feature gate CSIVolumeHealth). The kubelet's reports about the pod's volumes are ignored,
+// since it is the kubelet of the node in question.
 func conditions(claim *corev1.PersistentVolumeClaim) (out []storagefence.Condition) {
 	if claim.Status.HealthStatus == nil {
 		return nil

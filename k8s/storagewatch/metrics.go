@@ -24,7 +24,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	const ns = "fencing_storage"
 	m := &Metrics{
 		nodes: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Name: "nodes",
-			Help: "Nodes of the storage, by the health that it tells."}, []string{"health"}),
+			Help: "Nodes of the storage, by the health that it reports."}, []string{"health"}),
 		pods: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "pods_total",
 			Help: "Pods on nodes that the storage had given up, by what became of them (docs/storage.md)."}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Name: "fence_seconds",

@@ -34,7 +34,7 @@ type NodeFences struct {
 	mu sync.Mutex
 	// heard holds when this process last saw each node's Lease renewed. Guarded by mu.
 	heard fencing.Held
-	// cut holds since when this process knows that each node is being cut off. Guarded by mu.
+	// cut holds the time from which this process has known that each node is being cut off. Guarded by mu.
 	cut fencing.Held
 }
 
@@ -47,7 +47,7 @@ func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, strin
 	return storagefence.Healthy, "", nil
 }
 
-// Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage.
+// Nodes implements [Provider]. A node is unhealthy while no write of the boot that its Node shows lands on the storage.
 // It is healthy again when it is Ready and its NodeFence is gone.
 //
 // Invariant: if one node cannot be read, only the health of that node is unknown. The others are handled.
@@ -137,7 +137,7 @@ func (p *NodeFences) first(ctx context.Context) error {
 	return nil
 }
 
-// health is the health of one node, and whether it no longer has to be looked at.
+// health returns the health of one node, and whether it no longer has to be looked at.
 func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.NodeFence) (h storagefence.Health, over bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()

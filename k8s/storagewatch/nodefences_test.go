@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// fenced is a world in which n1 is silent and cut off from the storage; its provider are the NodeFences.
+// fenced returns a world in which n1 is silent and cut off from the storage, and whose provider reads NodeFences.
 func fenced(t *testing.T, storages ...nodefence.Severed) *world {
 	w := newWorld(t)
 	w.o.Provider = NewNodeFences(w.api, driver, time.Now)
@@ -30,7 +30,7 @@ func fenced(t *testing.T, storages ...nodefence.Severed) *world {
 	return w
 }
 
-// ready changes what n1's Node says of its kubelet.
+// ready changes what n1's Node shows about its kubelet.
 func (w *world) ready(status corev1.ConditionStatus) {
 	w.t.Helper()
 	var n corev1.Node
@@ -122,7 +122,7 @@ func TestKubeletsAreHeardByOneClock(t *testing.T) {
 	}
 }
 
-// Every doubt about it keeps all pods where they are.
+// Every doubt that the storage is severed keeps all pods where they are.
 func TestNotSevered(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"another storage": func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages[0].Driver = "nfs.example" }) },

@@ -155,7 +155,7 @@ func (h *HTTP) Volume(ctx context.Context, handle string) (storagefence.Health, 
 	if health == storagefence.Healthy {
 		return health, "", nil
 	}
-	return health, fmt.Sprintf("the storage says that its first copy is %q", v.Master.Health), nil
+	return health, fmt.Sprintf("the storage reports that its first copy is %q", v.Master.Health), nil
 }
 
 var errLogin = errors.New("the storage requires a login")

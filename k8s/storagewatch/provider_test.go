@@ -25,8 +25,8 @@ import (
 
 const secret = "correct horse"
 
-// server is the API of a storage whose tokens can be made invalid. The key of a volume's first copy is not ours: the glossary has no such
-// word, and the decoder takes it in either case.
+// server is the API of a storage whose tokens can be made invalid. The storage's key for a volume's first copy is a
+// word that our glossary forbids; the decoder ignores its case.
 type server struct {
 	generation atomic.Int64
 	logins     atomic.Int64
@@ -115,7 +115,7 @@ func TestNodeListedTwice(t *testing.T) {
 	}
 }
 
-// The password is sent to the address that was given, whatever the answer says.
+// The password is sent to the address that was given, whatever redirect the answer contains.
 func TestRedirect(t *testing.T) {
 	h, s := dial(t, secret)
 	elsewhere := httptest.NewServer(s)
@@ -174,8 +174,8 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Guard: a storage whose certificate is signed by another CA than before is believed as soon as the file has that CA, and a file that
-// is just being written takes nothing away.
+// Guard: a storage whose certificate is signed by another CA than before is believed as soon as the file has that CA,
+// and a file that is just being written takes nothing away.
 func TestCertificatesThatAreRenewed(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	put := func(text []byte) {

@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// Cleanup is how volumes are detached from a node.
+// Cleanup is the way in which volumes are detached from a node.
 type Cleanup string
 
 // The ways to detach volumes.

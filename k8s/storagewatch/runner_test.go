@@ -50,7 +50,7 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// Whatever keeps a pod on the node keeps it there, and its attachments; who has asked is told why.
+// If anything keeps a pod on the node, its attachments stay as well, and an Event tells people why.
 func TestLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -187,7 +187,7 @@ func TestKubernetesReleasesWhereTheNodeIsOff(t *testing.T) {
 	})
 }
 
-// What is not healthy any more when it matters is not fenced: each deletion is preceded by a question.
+// A deletion is refused if the storage has become healthy meanwhile: the controller asks before each deletion.
 func TestHealthyAgainInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -211,7 +211,8 @@ func TestHealthyAgainInTheMiddle(t *testing.T) {
 	})
 }
 
-// A storage that calls the node healthy takes its writes again: what is attached there stays, also what is owed.
+// A storage that calls the node healthy takes its writes again: its attachments stay, including those that were still
+// to be deleted.
 func TestHealthyAgainBeforeTheAttachments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -295,7 +296,7 @@ func TestSilentStorage(t *testing.T) {
 	})
 }
 
-// A volume about which the storage says nothing keeps its own pod, and is asked for again; the others go.
+// A volume about which the storage says nothing keeps its own pod, and is asked about again; the others go.
 func TestVolumeWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -326,7 +327,7 @@ func TestNodeThatKubernetesDoesNotKnow(t *testing.T) {
 	})
 }
 
-// Errors are tried again every 5 s, for 25 s; what was done is not done again.
+// After an error the work is tried again every 5 s, for 25 s; completed steps are not repeated.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -386,7 +387,7 @@ func TestAttachmentIsOwed(t *testing.T) {
 	})
 }
 
-// Attachments of another driver, of another node, and of a volume that a pod uses which stays, are left alone.
+// Attachments of another driver, of another node, and of a volume used by a pod that stays, are left alone.
 func TestForeignAttachments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

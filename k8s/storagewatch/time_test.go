@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// condition writes one on a claim, as a controller plugin does.
+// condition writes a condition on a claim, as a controller plugin does.
 func (w *world) condition(claim string, status corev1.VolumeHealthStatusType) {
 	w.t.Helper()
 	var c corev1.PersistentVolumeClaim
@@ -28,8 +28,8 @@ func (w *world) condition(claim string, status corev1.VolumeHealthStatusType) {
 	}
 }
 
-// The cases of the controller that this one takes the place of, with the words of its storage's API. Those of its own
-// tests, of its description, and what it left open.
+// These are the cases of the controller that this one replaces, in the words of its storage's API: those of its tests,
+// those of its description, and those that it left open.
 func TestCasesOfTheOlderController(t *testing.T) {
 	acts := []string{"node n1", "pod db-0", "attachment va-data"}
 	for _, c := range []struct {
@@ -126,7 +126,7 @@ func TestHangingRequests(t *testing.T) {
 	}
 }
 
-// An API server that never answers is asked for 25 s, and then left alone for an hour. It is said once.
+// An API server that never answers is asked for 25 s, and then left alone for an hour. This is reported once.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -194,7 +194,7 @@ func TestVolumesOfAPodThatIsStillThere(t *testing.T) {
 	})
 }
 
-// count is the value of a metric without labels.
+// count returns the value of a metric without labels.
 func (w *world) count(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := w.metrics.Gather()

@@ -33,14 +33,14 @@ const (
 	boot   = "024bc581b3a34be3"
 )
 
-// storage is one in memory.
+// storage is a storage in memory.
 type storage struct {
 	mu      sync.Mutex
 	nodes   map[string]storagefence.Health
 	volumes map[string]storagefence.Health // by CSI handle
 	fail    error
 	deaf    string // CSI handle of a volume about which it does not answer
-	asked   int    // for nodes
+	asked   int    // number of questions for nodes
 	// onAsk runs before the answer to the n-th question for nodes.
 	onAsk func(n int)
 }
@@ -152,7 +152,7 @@ func (w *world) silence(ctx context.Context, read string) error {
 
 // delete checks that deletions respect the invariants.
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-	if _, ok := o.(*fencing.NodeFence); ok { // by the test
+	if _, ok := o.(*fencing.NodeFence); ok { // changed by the test
 		return c.Delete(ctx, o, opts...)
 	}
 	var d client.DeleteOptions

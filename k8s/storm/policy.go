@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// joining is how long a new Node may take until it is Ready for the first time: it has not failed.
+// joining is the time that a new Node may take until it is Ready for the first time: it has not failed.
 const joining = 2 * time.Minute
 
 // gap is the longest time between two looks for a history without a gap.
@@ -47,7 +47,7 @@ type Policy struct {
 	SkipLeaseHeld, SkipDisconnected, OnlyWithQuorum bool
 }
 
-// Member is what the API server shows of one Node.
+// Member is what the API server shows about one Node.
 type Member struct {
 	Name, Group string // "": no group
 	Boot        string // the boot that its Node shows
@@ -57,7 +57,7 @@ type Member struct {
 	Created     time.Time
 	Silent      bool                // its Lease has run out
 	Dead        bool                // the boot that it shows is proven to have ended
-	Fencing     time.Time           // since when a step runs that switches it; zero: no step runs
+	Fencing     time.Time           // the start of the step that switches it; zero: no step runs
 	Switched    bool                // one of its devices may already have been told to switch
 	Isolated    bool                // its NodeFence has cut it off from networks or storage
 	Sighting    *sightings.Sighting // the report of its agent, in the boot that the Node shows; nil: none
@@ -127,7 +127,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 	return s
 }
 
-// At is when the survey was made.
+// At returns when the survey was made.
 func (s *Survey) At() time.Time { return s.now }
 
 // Begun records that a step of a node begins now.

@@ -10,7 +10,7 @@ import (
 
 var limits = Policy{MaxUnhealthy: 40, MaxSilent: 40, MaxConcurrent: 100, Cooldown: 5 * time.Minute, MaxDeadPercent: 100}
 
-// ten are managed Nodes of one group that have long been Ready.
+// ten returns managed Nodes of one group that have long been Ready.
 func ten() []Member {
 	var out []Member
 	for i := range 10 {

@@ -8,8 +8,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// Guards: two agents of the group that see the boot are believed, or that of the node itself, for a short time; one that lies
-// says nothing of another node, and nothing counts of another boot, another group, or from a Node that is silent.
+// Guards: a boot counts as seen if two agents of its group see it or, for a short time, if the node's own agent reports
+// it. One agent that lies has no effect on another node. Reports about another boot, from another group, or from a
+// silent Node do not count.
 func TestSees(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience is how long a node whose evictions make no progress holds up the others.
+// patience is the time for which a node whose evictions make no progress holds up the others.
 const patience = 3 * time.Minute
 
 // Settings are set by the operator.
@@ -41,7 +41,7 @@ type Verdict struct {
 // Pace limits evictions and deletions of all nodes together. [New] creates it.
 type Pace struct {
 	settings Settings
-	evicting map[string]time.Time // since when, by node
+	evicting map[string]time.Time // by node: the start of its evictions
 	tokens   float64
 	filled   time.Time
 }

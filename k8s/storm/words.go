@@ -18,16 +18,16 @@ const (
 )
 
 const (
-	// wordLasts is how long an agent's report counts, from the look at which this replica first saw it. Agents repeat
-	// it each minute.
+	// wordLasts is the time for which an agent's report counts, from the look at which this replica first saw it.
+	// Agents repeat it each minute.
 	wordLasts = 150 * time.Second
-	// ownLasts is how long an agent's report that its own node runs counts. Agents repeat it every ten seconds. It
-	// expires soon, since each node whose power is cut has reported it a moment before.
+	// ownLasts is the time for which an agent's report that its own node runs counts. Agents repeat it every ten
+	// seconds. It expires soon, since each node whose power is cut has reported it a moment before.
 	ownLasts = 25 * time.Second
-	// trusted is how long an agent counts whose claims nobody confirms, and how long it must make no claim before it
-	// counts again.
+	// trusted is the time for which an agent counts whose claims nobody confirms, and the time without a claim after
+	// which it counts again.
 	trusted = 10 * time.Minute
-	// named is how many reporters are named in a text.
+	// named is the greatest number of reporters that a text names.
 	named = 5
 )
 
@@ -40,7 +40,7 @@ type heard struct {
 // claim is an agent's claim that nobody confirms: when such a claim was first and last heard.
 type claim struct{ first, last time.Time }
 
-// voices are the reports that count in one look.
+// voices holds the reports that count in one look.
 type voices struct {
 	starves      map[string]bool     // by the Node that reports it
 	moves, still map[string][]string // by the node that it is about: the reporters, sorted
@@ -109,7 +109,7 @@ func (s *Survey) Sees(node string) []string {
 	return nil
 }
 
-// follow records since when each agent has made claims that nobody confirms.
+// follow records when each agent began to make claims that nobody confirms.
 //
 // Invariant: one agent that lies holds nothing up for longer than trusted, however often it changes the claim. It can
 // do so again only after it has made no claim for as long.
@@ -174,7 +174,7 @@ func (s *Survey) leaseHeld(subject Member) Verdict {
 		return allowed
 	}
 	return s.confirmed(LeaseHeld, s.voices.moves[subject.Name],
-		"its slot on the LUN goes on changing, so it runs and keeps its lease (skip_storage_lease_held=yes), say %s")
+		"its slot on the LUN goes on changing, so it runs and keeps its lease (skip_storage_lease_held=yes), as reported by %s")
 }
 
 // disconnected detects a node that is alive, but does not reach its storage.
@@ -183,7 +183,7 @@ func (s *Survey) disconnected(subject Member) Verdict {
 		return allowed
 	}
 	return s.confirmed(Disconnected, s.voices.still[subject.Name],
-		"it answers on a network, and does not reach the LUN (skip_storage_disconnected=yes), say %s")
+		"it answers on a network, and does not reach the LUN (skip_storage_disconnected=yes), as reported by %s")
 }
 
 func (s *Survey) confirmed(reason string, by []string, text string) Verdict {

@@ -13,7 +13,7 @@ import (
 // heeding is a policy that only uses agents' reports.
 var heeding = Policy{MaxUnhealthy: 100, MaxSilent: 100, MaxConcurrent: 100, MaxDeadPercent: 100, SkipLeaseHeld: true, SkipDisconnected: true, OnlyWithQuorum: true}
 
-// five are Nodes of one group, of which n0 is not Ready and silent.
+// five returns Nodes of one group, of which n0 is not Ready and silent.
 func five() []Member {
 	m := ten()[:5]
 	m[0].Ready, m[0].Since, m[0].Silent = false, noon, true
@@ -257,7 +257,7 @@ func TestRandomWords(t *testing.T) {
 type said struct {
 	by, about, what string
 	group           string
-	from            time.Time // when it was said first in these letters
+	from            time.Time // when it was first made with this text
 }
 
 func randomWords(t *testing.T, r *rand.Rand, seen map[string]int) {
@@ -397,7 +397,7 @@ func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map
 		}
 		want[QuorumLost] = p.OnlyWithQuorum && !n.Dead && others > 0 && lost == others
 		if n.Ready {
-			continue // nobody asks
+			continue // nobody asks about this node
 		}
 		v := s.Allow(n.Name, "")
 		seen[v.Reason]++

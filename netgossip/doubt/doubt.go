@@ -14,20 +14,21 @@ import (
 const (
 	// Least is the smallest group with doubts: in smaller groups memberlist is as quick.
 	Least = 9
-	// voices is how many members must miss a peer, each by its own probes: two of them may be faulty or lie.
+	// voices is the number of members that must miss a peer, each by its own probes: two of them may be faulty or lie.
 	voices = 3
-	// watchers is how many members look at a peer that another member misses: three must miss it, so two may be lost or
-	// lie.
+	// watchers is the number of members that look at a peer that another member misses: three must miss it, so two may
+	// be lost or lie.
 	watchers = 5
-	// callers is how many members must call before all members look: one lying member must not be enough.
+	// callers is the number of members that must call before all members look: one lying member must not be enough.
 	callers = 2
-	// answered is how many of the members that ask a watcher get its result: the others hear the calls. Up to twenty
+	// answered is the number of members that ask a watcher and get its result: the others hear the calls. Up to twenty
 	// members notice a stall.
 	answered = 3
-	// measured is how many probes must have been answered or missed before a node knows the loss rate of its networks.
+	// measured is the number of probes that must have been answered or missed before a node knows the loss rate of its
+	// networks.
 	measured = 32
-	// findings is how many silent peers a node may ask watchers about within findTimeouts. If many peers are silent,
-	// many nodes find them.
+	// findings is the number of silent peers about which a node may ask watchers within findTimeouts. If many peers are
+	// silent, many nodes find them.
 	findings = 5
 	// looksAtOnce bounds the peers that a node looks at. In larger groups the bound is one in looksShare, since so many
 	// may be gone at once without being a mass: all members of 1000 can look at a tenth of the group.
@@ -63,7 +64,8 @@ const (
 	quickTimeouts  = 0.15 // when a look on another network counts as missed, for the question to the watchers: 0.03 s
 )
 
-// relapse is how long the window is doubled for a peer that came back, with the same boot, after a LEFT by doubt.
+// relapse is the time for which the window is doubled for a peer that came back, with the same boot, after a LEFT by
+// doubt.
 const relapse = 10 * time.Minute
 
 // Config holds the settings of a Core.
@@ -100,14 +102,14 @@ type Core struct {
 	asks  map[int]*bucket    // by asking member
 	words bucket             // budget for the words that this node broadcasts
 
-	relapses map[int]boottime.Instant // until when a peer's window is twice as long
+	relapses map[int]boottime.Instant // the end of the time in which a peer's window is twice as long
 
 	left    map[int]boottime.Instant // peers published as LEFT by doubt, with the start of their silence to this node
 	changed bool
 	fx      Effects
 }
 
-// network is what is known of one network of the node.
+// network holds what is known about one network of the node.
 type network struct {
 	live  boottime.Instant // arrival of the latest answer
 	heard boottime.Instant // arrival of the latest answer that was in time
@@ -273,7 +275,7 @@ func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }
 
-// Closed records the end of a probe that counts for the loss rate: late says that its first try was not answered in
+// Closed records the end of a probe that counts for the loss rate: late reports that its first try was not answered in
 // time.
 func (c *Core) Closed(late bool) { c.loss.add(late) }
 

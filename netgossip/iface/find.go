@@ -27,11 +27,10 @@ type Local struct {
 	// Index is the kernel's number of Interface. An interface that was removed and created again has the same name but
 	// another index.
 	Index int
-	// Internal says that packets of other nodes never arrive through Interface: it is the loopback or a dummy
+	// Internal is true if packets of other nodes never arrive through Interface: it is the loopback or a dummy
 	// interface, and packets to its addresses arrive through another one.
 	Internal bool
-	// Pinned says that the address counts only on Interface, because the network was
-	// asked for by its name.
+	// Pinned is true if the address counts only on Interface, because the network was asked for by its name.
 	Pinned bool
 
 	query Query // the query that found it; Watch uses it to find a new address

@@ -9,7 +9,7 @@ import (
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// host is a node with two interfaces, one of them without a usable address.
+// host returns a node with two interfaces, one of them without a usable address.
 func host() *snapshot {
 	return &snapshot{
 		links: map[int]link{

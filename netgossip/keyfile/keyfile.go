@@ -34,7 +34,7 @@ func Read(path string) (keys [][]byte, mode fs.FileMode, err error) {
 		return nil, mode, fmt.Errorf("key file: %w", err)
 	}
 	if len(text) > most {
-		return nil, mode, fmt.Errorf("key file %s: larger than %d bytes: is it the right file?", path, most)
+		return nil, mode, fmt.Errorf("key file %s: it is larger than %d bytes: is it the right file?", path, most)
 	}
 	if keys, err = parse(text); err != nil {
 		return nil, mode, fmt.Errorf("key file %s: %w", path, err)
@@ -57,7 +57,7 @@ func parse(text []byte) ([][]byte, error) {
 		}
 		key, err := base64.StdEncoding.Strict().DecodeString(string(line))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: not base64", number)
+			return nil, fmt.Errorf("line %d: it is not base64", number)
 		}
 		switch len(key) {
 		case 16, 24, 32:
@@ -67,7 +67,7 @@ func parse(text []byte) ([][]byte, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no key in it: write one base64 AES key a line, or configure no key file")
+		return nil, fmt.Errorf("there is no key in it: write one base64 AES key a line, or configure no key file")
 	}
 	return keys, nil
 }

@@ -20,10 +20,10 @@ func TestReadErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":       {"", "no key in it"},
 		"comments":    {"# nothing\n\n", "no key in it"},
-		"not base64":  {"# x\n" + secret + "\n" + secret[:20] + "!" + secret[20:], "line 3: not base64"},
-		"cut short":   {"\n" + secret[:43], "line 2: not base64"},
+		"not base64":  {"# x\n" + secret + "\n" + secret[:20] + "!" + secret[20:], "line 3: it is not base64"},
+		"cut short":   {"\n" + secret[:43], "line 2: it is not base64"},
 		"wrong size":  {key(31, 1), "line 1: key has 31 bytes, but must have 16, 24 or 32"},
-		"two in line": {secret + " " + secret, "line 1: not base64"},
+		"two in line": {secret + " " + secret, "line 1: it is not base64"},
 		"huge":        {strings.Repeat("#\n", most), "larger than"},
 	} {
 		path := filepath.Join(t.TempDir(), "keys")

@@ -1,4 +1,4 @@
-// Package netgossiptest stands in for the network below memberlist.
+// Package netgossiptest replaces the network below memberlist in tests.
 //
 //   - [Network] is a SystemNetwork in memory, in a testing/synctest bubble or in real time: packets
 //     through bounded queues, streams through pipes, and per directed link a cut, a loss

@@ -14,7 +14,7 @@ import (
 type endpoint struct {
 	network *Network
 	at      netip.AddrPort
-	udp     *net.UDPAddr // the same
+	udp     *net.UDPAddr // the same address
 	packets chan *memberlist.Packet
 	accepts chan net.Conn
 	closed  chan struct{}

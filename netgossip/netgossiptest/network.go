@@ -25,7 +25,7 @@ type Listen = func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 // Traffic counts what an endpoint sent, without the headers of IP and UDP.
 type Traffic struct{ Packets, Bytes uint64 }
 
-// ErrNoAnswer says that a SYN, or the reply to it, was lost: the SYN is sent again.
+// ErrNoAnswer reports that a SYN, or the reply to it, was lost: the SYN is sent again.
 var ErrNoAnswer = errors.New("no answer")
 
 // Conditions decide what happens to packets on a Network, instead of its links. They are called with the Network's lock
@@ -36,7 +36,7 @@ type Conditions interface {
 	// Receives reports whether there is still a receiver for packets under way.
 	Receives(at netip.Addr) bool
 	// Dial returns how long the handshake of a stream takes, and after how long the other side has the stream.
-	// listening says whether the other side listens.
+	// listening reports whether the other side listens.
 	Dial(from, to netip.Addr, listening bool) (handshake, accepted time.Duration, err error)
 	// Write returns how long a write of n bytes on a stream is delayed.
 	Write(from, to netip.Addr, n int) time.Duration
@@ -48,7 +48,7 @@ type Conditions interface {
 // SystemNetwork.
 type Network struct {
 	conditions Conditions
-	grain      time.Duration // of deliveries
+	grain      time.Duration // deliveries are delayed to multiples of it
 	epoch      time.Time
 
 	mu        sync.Mutex

@@ -13,7 +13,7 @@ type Peer struct {
 	// Known and Digest hold the statement of the latest answer that had one, and its digest; nil: none.
 	Known  *netgossip.Statement
 	Digest uint64
-	// Holds is the digest of our statement that the peer has, as its answer said.
+	// Holds is the digest of our statement that the peer has, as its answer stated.
 	Holds uint64
 
 	due      boottime.Instant // of the next probe; Never: a sample or a sweep decides
@@ -23,20 +23,22 @@ type Peer struct {
 	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
 	asked    boottime.Instant // first probe since proven that is unanswered; zero: none
 
-	contact bool             // the peer's latest answer said that it sees us
-	aside   boottime.Instant // since when the peer has missed a probe and not answered since; zero: it has not missed one
+	contact bool             // the peer's latest answer stated that it sees us
+	aside   boottime.Instant // when the peer missed a probe, if it has not answered since; zero: it has not missed one
 	lost    bool             // silent for longer than evidence lasts, or together with many others
 	dead    boottime.Instant // when memberlist declared it dead: answers from before are void
 
-	sampled boottime.Instant // since when the vouch waits for the peer, as a sample or because of a look; zero: it does not wait
-	drawn   boottime.Instant // since when the peer is a sample; zero: it is not a sample, but may be looked at
+	// when the vouch began to wait for the peer, as a sample or because of a look; zero: it does not wait
+	sampled boottime.Instant
+	drawn   boottime.Instant // when the peer became a sample; zero: it is not a sample, but may be looked at
 	overdue bool             // the sample's first probe was not answered in time
 	owed    boottime.Instant // the value of asked for which the peer was reported late, if each peer is probed
 	swept   int              // number of the sweep that probed it last
-	nudged  bool             // the next probe must say that there is news
-	telling boottime.Instant // start of the latest probe that said so for the first time and is unanswered; zero: none
-	curious bool             // the next probe must ask for the statement
-	turn    int              // answers so far
+	nudged  bool             // the next probe must announce news
+	// start of the latest probe that was the first to announce the news and is unanswered; zero: none
+	telling boottime.Instant
+	curious bool // the next probe must ask for the statement
+	turn    int  // answers so far
 
 	heard     boottime.Instant // when the latest packet of the evidence protocol came from the peer
 	elsewhere boottime.Instant // start of the latest probe that the peer answered on another network

@@ -8,20 +8,21 @@ import (
 )
 
 const (
-	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer. It is probed four times in that time.
+	// sampleTimeouts is the number of EvidenceTimeouts in which a sample has to answer. It is probed four times in that
+	// time.
 	sampleTimeouts = 3
 	// lookTimeouts is the same for a peer that is looked at, which may stall for as long as package doubt tolerates.
 	lookTimeouts = 8
 	// doubtWindow is the number of EvidenceTimeouts for which a missed sample counts as a reason for a sweep.
 	doubtWindow = 10
-	// burst is how many extra samples are taken at once when one sample gives a reason.
+	// burst is the number of extra samples that are taken at once when one sample gives a reason.
 	burst = 8
-	// tolerated is how many missed samples within the window do not yet start a sweep: they may be deaths of single
-	// nodes, which memberlist detects.
+	// tolerated is the number of missed samples within the window that do not start a sweep yet: they may be deaths of
+	// single nodes, which memberlist detects.
 	tolerated = 2
 	// silenceTimeouts is the number of EvidenceTimeouts without any packet from a network after which a sweep begins.
 	silenceTimeouts = 5
-	// nudgedSamples is how many peers are notified at once of a new statement if samples are taken.
+	// nudgedSamples is the number of peers that are notified at once of a new statement if samples are taken.
 	nudgedSamples = 16
 )
 
@@ -314,14 +315,14 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 }
 
-// Tells reports whether a probe should say that there is news, so that the peer asks for it. If samples are taken, or
-// each of many peers is probed, only chosen peers are notified: questions from all of them would double the traffic.
-// The chosen peers are notified until they answer.
+// Tells reports whether a probe should announce news, so that the peer asks for it. If samples are taken, or each of
+// many peers is probed, only chosen peers are notified: questions from all of them would double the traffic. The chosen
+// peers are notified until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
-// nudge brings the next probe of a peer forward and makes it say that there is news.
+// nudge brings the next probe of a peer forward and makes it announce news.
 func (s *Schedule) nudge(p *Peer, now boottime.Instant) {
 	p.nudged = true
 	s.Urge(p, now)

@@ -22,8 +22,8 @@ const (
 	fewPeers = 100
 	// lostRate bounds the probes per second to all lost peers together.
 	lostRate = 20
-	// recoverFanout is how many lost peers are probed at once when one lost peer is back. So all find each other within
-	// seconds after a partition, while a single node that flaps costs little.
+	// recoverFanout is the number of lost peers that are probed at once when one lost peer is back. So all find each
+	// other within seconds after a partition, while a single node that flaps costs little.
 	recoverFanout = 4
 )
 
@@ -75,7 +75,7 @@ type Config struct {
 	Listed func(peer int) bool
 	// Heard returns when the latest packet came from any peer; nil: silence is not evaluated.
 	Heard func() boottime.Instant
-	// Late says that TakeLate will be called.
+	// Late is true if TakeLate will be called.
 	Late bool
 	// Rand is the only source of randomness: with the same seed, the same calls give the same probes.
 	Rand *rand.Rand
@@ -116,15 +116,15 @@ func New(cfg Config, now boottime.Instant) *Schedule {
 // Peer returns the peer with an index; nil: there is none.
 func (s *Schedule) Peer(index int) *Peer { return s.byIndex[index] }
 
-// believe adopts what an earlier instance knew of a peer. Until memberlist lists the peer, too, it is probed like any
-// other peer, but not at once.
+// believe adopts what an earlier instance knew about a peer. Until memberlist lists the peer, too, it is probed like
+// any other peer, but not at once.
 func (s *Schedule) believe(p *Peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
 	p.Known, p.Digest, p.proven, p.contact = known, digest, now, true
 	s.plan(p, p.due.Add(s.params.EvidenceMaxAge/4))
 }
 
-// Recall adopts what an earlier instance knew of each peer; a nil statement: nothing. If every peer is known, samples
-// may be taken without probing each peer first.
+// Recall adopts what an earlier instance knew about each peer; a nil statement: nothing. If every peer is known,
+// samples may be taken without probing each peer first.
 func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, digest uint64), now boottime.Instant) {
 	believed := 0
 	for _, p := range s.all {

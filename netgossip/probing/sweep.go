@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// sweepPasses is how often a silent peer is probed in a sweep.
+	// sweepPasses is the number of times that a silent peer is probed in a sweep.
 	sweepPasses = 3
 	// If at least massLoss peers, and one in massShare, are lost, the cause is more than a few packets or nodes: from
 	// that moment a peer that stayed silent does not count.
@@ -254,7 +254,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 	}
 }
 
-// Mode is how the peers of a network are probed; zero: not yet probed.
+// Mode is the way in which the peers of a network are probed; zero: not yet probed.
 type Mode uint8
 
 // The modes.

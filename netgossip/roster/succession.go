@@ -13,7 +13,7 @@ const MaxChain = 4
 
 // Standing is a node's statement about the rosters that it uses. It is a comparable value.
 type Standing struct {
-	// Fresh says that the node knows of no roster in force: it does not claim quorum.
+	// Fresh is true if the node knows no roster in force: it does not claim quorum.
 	Fresh bool
 	// Chain lists the rosters of which the node needs a majority, ascending by epoch, zero beyond the last. The first
 	// is in force as far as the node knows; the others have been taken up.
@@ -61,10 +61,10 @@ type Saved struct {
 // it, or has learnt that it is in force. As with every other change, evidence from before the newer roster was taken up
 // is at most D_max old.
 //
-// A node that knows of no roster in force (a new node, or one that lost its memory) counts for others, but does not
-// claim quorum itself. That changes when a peer states that this node's roster is in force, or states that it has taken
-// that roster up and which roster is in force (succession_join.go). Such a node may give up a roster that it has taken
-// up, so it does not count in the majority of the base that puts the next roster into force.
+// A node that knows no roster in force (a new node, or one that lost its memory) counts for others, but does not claim
+// quorum itself. That changes when a peer states that this node's roster is in force, or states that it has taken that
+// roster up and which roster is in force (succession_join.go). Such a node may give up a roster that it has taken up,
+// so it does not count in the majority of the base that puts the next roster into force.
 type Succession struct {
 	fresh bool
 	chain []*Roster
@@ -131,7 +131,7 @@ func cmpEpoch(a, b Ref) int {
 	}
 }
 
-// ErrEpochTaken says that two different lists have the same epoch.
+// ErrEpochTaken means that two different lists have the same epoch.
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
 // Learn adds a roster, from the configuration or from a peer, to the known ones. The caller has checked it. A roster
@@ -200,7 +200,7 @@ func (s *Succession) Chain() []*Roster { return s.chain }
 // Offer returns the roster that is ready to be taken up, or nil.
 func (s *Succession) Offer() *Roster { return s.offer }
 
-// Fresh reports whether the node knows of no roster in force.
+// Fresh reports whether the node knows no roster in force.
 func (s *Succession) Fresh() bool { return s.fresh }
 
 // Removed reports whether the roster in force does not list this node.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// handed is glance for nodes that hand over the lists that they have taken up: m.Holders are asked in any order.
+// handed does what glance does, for nodes that hand over the lists that they have taken up: m.Holders are asked in any
+// order.
 func (p *party) handed(i int, contact Set) Moves {
 	m := p.glance(i, contact)
 	for k := range m.Holders.All() {

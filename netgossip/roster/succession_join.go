@@ -15,7 +15,7 @@ package roster
 // The earlier lists of the chain are not in any source any more, so they are handed over. They cannot remove this node,
 // even if they do not name it: the list that its own source has shown is newer.
 
-// entry tells how a fresh node gets a chain: it holds a chain that the node can adopt, or a missing list of such a
+// entry describes how a fresh node gets a chain: it holds a chain that the node can adopt, or a missing list of such a
 // chain.
 type entry struct {
 	chain   []*Roster
@@ -87,8 +87,8 @@ func (s *Succession) joined() {
 }
 
 // Vouch records that a person vouches, by a file, for a list of epoch 0, and that this node remembers no list: it is
-// fresh, and the list comes into force when others agree, see agreed. forgot says that an agent has run here before, so
-// stored state has been lost.
+// fresh, and the list comes into force when others agree, see agreed. forgot reports that an agent has run here before,
+// so stored state has been lost.
 func (s *Succession) Vouch(list *Roster, forgot bool) {
 	if !s.founding() || s.pledged() || s.saving || list.Epoch != 0 {
 		return

@@ -143,7 +143,7 @@ func TestListInForceIsNotReplacedByAChain(t *testing.T) {
 	}
 }
 
-// calm: during a change that cannot go on, a list is stored only if it helps.
+// During a change that cannot go on, a list is stored only if it helps.
 func TestOnlyWhatHelpsIsStoredBesideAChange(t *testing.T) {
 	old, wide, back := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7), listOf(2, 0, 0, 1, 2)
 	s, err := NewSuccession(&Saved{Chain: []*Roster{old, wide}}, back, majorityOf)
@@ -164,7 +164,7 @@ func TestOnlyWhatHelpsIsStoredBesideAChange(t *testing.T) {
 	}
 }
 
-// calm: a fresh node keeps a list by which it is counted, but changes to another one that is in force.
+// A fresh node keeps a list by which it is counted, but changes to another one that is in force.
 func TestFreshNodeStaysWhereItIsCounted(t *testing.T) {
 	old, one, two := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2), listOf(2, 0, 0, 1)
 	s, err := NewSuccession(nil, one, majorityOf)

@@ -124,7 +124,7 @@ func TestRemovedNodeClaimsNothing(t *testing.T) {
 	}
 }
 
-// calm: a node does not follow a change while it would lose its quorum by the old list.
+// A node does not follow a change while it would lose its quorum by the old list.
 func TestChangeThatCostsTheQuorumIsNotFollowed(t *testing.T) {
 	old, wide := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7)
 	c := sceneOf(t, old)
@@ -142,7 +142,7 @@ func TestChangeThatCostsTheQuorumIsNotFollowed(t *testing.T) {
 	}
 }
 
-// calm: the first node to take a list up waits for all nodes that it counts.
+// The first node to take a list up waits for all nodes that it counts.
 func TestFirstWaitsForAllThatItCounts(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
 	c := sceneOf(t, old)

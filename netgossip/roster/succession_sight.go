@@ -39,7 +39,7 @@ import (
 // begins above all epochs that people assign by hand.
 const generationShift = 20
 
-// kept is how many shown lists are remembered, so that a list that came into force elsewhere some time ago is
+// kept is the number of shown lists that are remembered, so that a list that came into force elsewhere some time ago is
 // recognised.
 const kept = 8
 
@@ -58,7 +58,7 @@ type sights struct {
 	current bool      // the last list was read after the latest change of the chain
 }
 
-// Sight records a list, of epoch 0, from a source that does not number its lists. current says that reading the list
+// Sight records a list, of epoch 0, from a source that does not number its lists. current reports that reading the list
 // began after the latest change of the held rosters. Call it after each read, even if the list is the same.
 func (s *Succession) Sight(r *Roster, current bool) {
 	same := func(l *Roster) bool { return l.Digest == r.Digest }

@@ -27,7 +27,7 @@ func (p *party) revive(i int) {
 	p.nodes[i], p.under[i] = s, nil
 }
 
-// glance is look for nodes that do not fetch lists: a missing list must be shown to them.
+// glance does what look does, for nodes that do not fetch lists: a missing list must be shown to them.
 func (p *party) glance(i int, contact Set) Moves {
 	contact.Remove(i)
 	m := p.nodes[i].Advance(p.peers(i, contact))
@@ -65,9 +65,9 @@ func (p *party) key() string {
 	return k
 }
 
-// Guard: founding. Every reachable state of three nodes that remember nothing and are shown any of some lists, in any
-// order, with any contact between them, including restarts. Any two of the lists have a common member: otherwise they
-// would be two groups.
+// Guard: founding. The test visits every reachable state of three nodes that remember nothing and are shown any of some
+// lists, in any order, with any contact between them, including restarts. Any two of the lists have a common member:
+// otherwise they would be two groups.
 func TestOneListIsFounded(t *testing.T) {
 	for _, lists := range [][][]int{
 		{{0, 1}, {0, 1, 2}},
@@ -190,8 +190,8 @@ func overlap(a, b []int) bool {
 	return slices.ContainsFunc(a, func(i int) bool { return slices.Contains(b, i) })
 }
 
-// calm: a source shows the present list to each node at a different moment, even while it changes. In the end the last
-// list is in force everywhere, and until then no node that stays in the group loses its quorum.
+// A source shows the present list to each node at a different moment, even while it changes. In the end the last list
+// is in force everywhere, and until then no node that stays in the group loses its quorum.
 func TestNodesThatReadAtDifferentMomentsAgree(t *testing.T) {
 	for run := range 400 {
 		seed := uint64(run)

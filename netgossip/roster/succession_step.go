@@ -1,7 +1,7 @@
 package roster
 
-// Peers holds what a node knows of its peers when it checks whether its succession can continue. All indices are those
-// of one directory.
+// Peers holds what a node knows about its peers when it checks whether its succession can continue. All indices are
+// those of one directory.
 type Peers struct {
 	Self    int
 	Contact Set                     // peers with two-way evidence younger than D_max, with any roster

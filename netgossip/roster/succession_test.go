@@ -180,8 +180,8 @@ func subset(of, n int) Set {
 	return s
 }
 
-// The same at random, with more nodes and changes, stores that are slow or fail, and restarts with the really stored
-// state.
+// The same as TestNoTwoPartsAreQuorate at random, with more nodes and changes, stores that are slow or fail, and
+// restarts with the really stored state.
 func TestRandomChangesLeaveOnePartQuorate(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
@@ -234,8 +234,8 @@ func TestRandomChangesLeaveOnePartQuorate(t *testing.T) {
 
 func pick(rng *rand.Rand, n int) []int { return rng.Perm(n)[:1+rng.IntN(n)] }
 
-// calm: while all nodes are in contact, none loses its quorum even for a moment, in whatever order the nodes look, and
-// the change completes.
+// While all nodes are in contact, none loses its quorum even for a moment, in whatever order the nodes look, and the
+// change completes.
 func TestHealthyGroupChangesWithoutLosingQuorum(t *testing.T) {
 	for run := range 300 {
 		seed := uint64(run)

@@ -72,7 +72,7 @@ func TestHearsayBringsNobodyIn(t *testing.T) {
 		if got := n1.refused(t, "stranger"); got == 0 {
 			t.Error("no stranger counted")
 		}
-		// A table that has n3 somewhere else.
+		// This node has a table with n3 at another address.
 		other := configure(t, 3, 2, memory, c.net.Listen, func(cfg *swim.Config) { cfg.BindAddr = memory(7) })
 		other.cfg.AnySource = true
 		other.start(t)

@@ -283,8 +283,8 @@ type spokenWord struct {
 	word   doubt.Word
 }
 
-// wordsAtOnce is how many words a network sends within one grain of time: 1000 peers hear one within an eighth of a second,
-// and no socket's buffer is filled.
+// wordsAtOnce is the number of words that a network sends within one grain of time: 1000 peers hear one within an
+// eighth of a second, and no socket's buffer is filled.
 const wordsAtOnce = 8
 
 // speak sends some of the words that wait, and reports whether there are more.

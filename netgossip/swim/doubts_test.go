@@ -75,7 +75,7 @@ func (d *doubting) answer(i int, cookie uint64) {
 	d.answered(d.nets[0], i, d.now.Add(-time.Millisecond), uint64(i)<<40, &m, d.now)
 }
 
-// word is a member's word as it arrives.
+// word returns a member's message (word) as it arrives.
 func (d *doubting) word(from int, cookie uint64, w doubt.Word) *wire.Message {
 	return &wire.Message{Kind: wire.Doubt, Member: from, Clock: wire.ClockOf(uint64(from)<<40, d.now), Cookie: cookie, Word: w}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// inboxBurst is how many arrivals are handled before one due probe is sent: replies must be fast, but a flood must not
-// stop this node's probing.
+// inboxBurst is the number of arrivals that are handled before one due probe is sent: replies must be fast, but a flood
+// must not stop this node's probing.
 const inboxBurst = 16
 
 // grain is the smallest unit of waiting: everything that is due within one grain is done together, which saves most
@@ -78,7 +78,7 @@ type evidence struct {
 	digest uint64
 
 	shares atomic.Bool    // answers on other networks have to be reported here
-	owing  []atomic.Int64 // by target: since when an answer is due; 0: none is due
+	owing  []atomic.Int64 // by target: the time from which an answer has been due; 0: none is due
 
 	// What has already been reported:
 	vouched         boottime.Instant
@@ -340,7 +340,7 @@ func (e *evidence) handle(a arrival) {
 		return
 	}
 	if m.Member == e.cfg.Roster.Self {
-		e.refuse(refusedOwnName, "another node says it has the name of this one: give each node a name of its own")
+		e.refuse(refusedOwnName, "another node uses the name of this one: give each node a name of its own")
 		return
 	}
 	p := e.peers[m.Member]

@@ -11,8 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// ReadFrom has memberlist read from a transport itself, with nothing between, and ends what was between.
-// Call it before Start.
+// ReadFrom makes memberlist read directly from a transport, and ends the layers in between. Call it before Start.
 func (in *Instance) ReadFrom(t memberlist.NodeAwareTransport) error {
 	between := in.transport
 	in.transport = t
@@ -33,21 +32,20 @@ func (in *Instance) Join(peer int) error {
 	return nil
 }
 
-// Refused is how much was refused for a reason.
+// Refused returns the number of refusals for a reason.
 func (in *Instance) Refused(reason string) float64 {
 	return testutil.ToFloat64(in.count.refused[refusal(reason)].prom)
 }
 
-// NotifyAlive is what memberlist asks before it takes a node up.
+// NotifyAlive is the question that memberlist asks before it accepts a node.
 func (in *Instance) NotifyAlive(n *memberlist.Node) error { return delegate{in}.NotifyAlive(n) }
 
 // Listen opens a UDP and a TCP socket at the address, which streams are dialed from as
-// well. Routing decides the way of what they send. An instance without a Listener opens
-// the same.
+// well. Routing decides how their packets leave the node. An instance without a Listener opens the same.
 func Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return ListenOn("")(at) }
 
 // ListenOn is [Listen] with the sockets pinned to a device: they send and receive by it
-// only. The error is a [*PinError] if that cannot be.
+// only. The error is a [*PinError] if they cannot be pinned.
 func ListenOn(device string) Listener {
 	return func(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
 		l := newLedger(NewMetrics(nil).network(""), boottime.Now, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// longList is a list of n members on two networks.
+// longList returns a list of n members on two networks.
 func longList(t *testing.T, n int) *roster.Roster {
 	t.Helper()
 	members := make([]roster.Member, n)
@@ -28,7 +28,7 @@ func longList(t *testing.T, n int) *roster.Roster {
 	return r
 }
 
-// fetching is a cluster whose nodes all hand over a list, and record received lists.
+// fetching returns a cluster whose nodes all hand over a list, and records the lists that they receive.
 func fetching(t *testing.T, n int, gives func(roster.Ref) *roster.Roster) (c *cluster, got *atomic.Pointer[roster.Roster]) {
 	got = &atomic.Pointer[roster.Roster]{}
 	c = startCluster(t, n, func(cfg *swim.Config) {

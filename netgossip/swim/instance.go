@@ -56,7 +56,7 @@ type Stats struct {
 	// than the device accepted them. Only counted for the package's own sockets.
 	DroppedIn, DroppedOut uint64
 	// LastPacket is when the last packet came from the address of a roster member, with any contents; zero: none has.
-	// Its age is how long the network has been silent.
+	// Its age is the time for which the network has been silent.
 	LastPacket boottime.Instant
 
 	Probes, Answers uint64 // this node's evidence probes, and how many of them were answered
@@ -231,8 +231,8 @@ func (in *Instance) Doubt() { in.evidence.ask(func(r *request) { r.doubt = true 
 func (in *Instance) Verify(peer int) { in.evidence.post(arrival{peer: peer, missed: true}) }
 
 // Proven reports that a peer, named as in the roster, answered on another network of the node a probe that was sent at
-// an instant; told says that the answer had its statement. If the networks share the probing, it delays the next probe
-// here. It does not block, and may be called from inside another instance's Sink.
+// an instant; told reports that the answer had its statement. If the networks share the probing, it delays the next
+// probe here. It does not block, and may be called from inside another instance's Sink.
 func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 	if !in.evidence.shares.Load() {
 		return

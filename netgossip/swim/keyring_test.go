@@ -88,7 +88,7 @@ func TestFollowKeyringRotatesWithoutARestart(t *testing.T) {
 		}()
 		holds := func(step string, want ...string) {
 			t.Helper()
-			time.Sleep(1100 * time.Millisecond) // virtual
+			time.Sleep(1100 * time.Millisecond) // virtual time
 			synctest.Wait()
 			var got []string
 			for _, k := range ring.GetKeys() {

@@ -22,8 +22,8 @@ type screen interface {
 
 // streamScreen checks the data that arrives on one stream.
 type streamScreen interface {
-	// next checks the next bytes before memberlist gets any of them. more says that it must be called again with later
-	// bytes; after a refusal it is not called.
+	// next checks the next bytes before memberlist gets any of them. more reports that it must be called again with
+	// later bytes; after a refusal it is not called.
 	next(b []byte) (r refusal, more bool)
 }
 

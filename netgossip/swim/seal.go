@@ -28,7 +28,7 @@ const (
 	sealVersion = 1
 	// leastSealed is the size of version, nonce and tag. A stream also has the type of its message.
 	leastSealed = 1 + 12 + 16
-	// maxStreamHead is how many bytes of a stream are needed to check it.
+	// maxStreamHead is the number of bytes of a stream that are needed to check it.
 	maxStreamHead = 2 + memberlist.LabelMaxSize + 1 + 4 + 1
 )
 

@@ -107,7 +107,7 @@ func newPress(f testing.TB) *press {
 	return &press{gcm: gcm}
 }
 
-// open returns what is in a frame, from where its version stands on; more is authenticated with it.
+// open returns what is in a frame, from its version on; more is authenticated with it.
 func (p *press) open(f testing.TB, sealed, more []byte) []byte {
 	plain, err := p.gcm.Open(nil, sealed[1:13], sealed[13:], more)
 	if err != nil {

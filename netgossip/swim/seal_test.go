@@ -193,7 +193,7 @@ func TestVersionIsRefusedOnRealSockets(t *testing.T) {
 	awaitStep(t, patience, 10*time.Millisecond, "all is refused", func() bool { return nd.refused(t, "version") == float64(sent+1) })
 }
 
-// Which streams are refused, by their beginning and by their division into reads.
+// The cases list which streams are refused, by their beginning and by their division into reads.
 func TestStreamHeads(t *testing.T) {
 	head := func(length uint32, version byte) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{10}, length), version)
@@ -298,7 +298,7 @@ func TestMemberlistEndsWithVersionZero(t *testing.T) {
 		b[len(labelHeader)] = 0
 		network.Inject(netip.AddrPortFrom(memory(1), testPort), netip.AddrPortFrom(memory(0), testPort), b)
 	}
-	<-time.After(patience) // for the end
+	<-time.After(patience) // waits for the end
 }
 
 // captured returns the frames in testdata: the seeds of the fuzz targets.

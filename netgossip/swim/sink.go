@@ -17,8 +17,8 @@ type Sink interface {
 	// Vouched reports that the samples begun up to an instant were answered, see netgossip.Merger. Only large rosters
 	// use it.
 	Vouched(network int, at boottime.Instant)
-	// Missed reports a peer that did not answer the probes since an instant, so no vouch covers it. void says that many
-	// peers fell silent together, and that earlier evidence of the peer no longer counts.
+	// Missed reports a peer that did not answer the probes since an instant, so no vouch covers it. void reports that
+	// many peers fell silent together, and that earlier evidence of the peer no longer counts.
 	Missed(network, peer int, since boottime.Instant, void bool)
 	// Doubted reports the beginning of a sweep. Pass it to the node's other instances with Doubt.
 	Doubted(network int)

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// udpHeaders are the bytes of the IPv4 and UDP headers of a packet.
+// udpHeaders is the size of the IPv4 and UDP headers of a packet, in bytes.
 const udpHeaders = 28
 
 // TestIdleTraffic measures what a node of an idle cluster sends and holds it to a

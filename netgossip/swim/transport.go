@@ -15,7 +15,7 @@ import (
 // pinning to a device is left to the Listener.
 type Listener func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 
-// PinError says that sockets could not be bound to a device.
+// PinError reports that sockets could not be bound to a device.
 type PinError struct {
 	Device string
 	Err    error

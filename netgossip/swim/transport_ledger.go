@@ -113,7 +113,7 @@ type stream struct {
 	streams *streams
 	mute    bool         // accepted, and no byte has come yet; memberlist reads from one goroutine
 	screen  streamScreen // nil: further bytes are not checked any more
-	// turnedAway says that the screen has refused the stream.
+	// turnedAway is true if the screen has refused the stream.
 	turnedAway bool
 }
 

@@ -17,8 +17,8 @@ import (
 const (
 	// maxPacket is the largest payload that UDP can carry, rounded up.
 	maxPacket = 64 << 10
-	// receiveBuffer is how much the kernel may hold until the agent runs. The kernel counts about 1 KiB for a small
-	// packet; in a group of 1000 nodes all may answer at once.
+	// receiveBuffer is the number of bytes that the kernel may hold until the agent runs. The kernel counts about 1 KiB
+	// for a small packet; in a group of 1000 nodes all may answer at once.
 	receiveBuffer = 2 << 20
 	// receiveShare is the minimum room for one peer: its probe, its answer and some gossip.
 	receiveShare = 4 << 10
@@ -193,7 +193,8 @@ func newInbox(udp *net.UDPConn) *inbox {
 	}
 }
 
-// read waits for a packet. dropped is how many packets the kernel has dropped since the last one for lack of room.
+// read waits for a packet. dropped is the number of packets that the kernel has dropped for lack of room since the last
+// one.
 func (in *inbox) read() (n int, from netip.AddrPort, dropped int, err error) {
 	n, c, _, from, err := in.udp.ReadMsgUDPAddrPort(in.buf, in.control)
 	if err != nil {

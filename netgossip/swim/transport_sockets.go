@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// packetQueue is how many packets may wait for memberlist outside of the kernel.
+	// packetQueue is the number of packets that may wait for memberlist outside of the kernel.
 	packetQueue = 64
 	// firstPause and lastPause bound the pause after an error of a socket, which doubles each time. Without a pause, a
 	// lasting error, such as too many open files, would cause a busy loop.

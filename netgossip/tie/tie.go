@@ -14,7 +14,7 @@ type Input struct {
 	Tie      bool             // the counted members are exactly half of an even roster
 	TieSince boottime.Instant // when a majority was counted last
 	Quorum   int              // number of members that make a majority; 0: more than half
-	Stop     bool             // planned stop: the node's record has to say so from now on
+	Stop     bool             // planned stop: the node's record has to state it from now on
 	// Released is set in a planned stop when the guard has also been given up. Until then the node is fed, maybe by the
 	// grant that names its token.
 	Released bool
@@ -43,7 +43,7 @@ func (s State) String() string {
 type Output struct {
 	Split State
 	Until boottime.Instant // Won: feed no longer than this
-	// Why is a text for people. It tells what Pending waits for, why the tie-breaker is Unavailable, why a node that
+	// Why is a text for people. It explains what Pending waits for, why the tie-breaker is Unavailable, why a node that
 	// the grant names has Lost, or whose majority keeps the tie Won while the network heals.
 	Why     string
 	Token   netgossip.Token  // of this node; zero: none yet

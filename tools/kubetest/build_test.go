@@ -35,7 +35,7 @@ func repository(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// kubernetes is a repository with a tiny Kubernetes.
+// kubernetes creates a repository with a small module in place of Kubernetes.
 func kubernetes(t *testing.T) string {
 	return repository(t, map[string]string{
 		kubetestModule + "go.mod":               "module example.com/kubetest\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/component-base v0.2.3\n)\n\nreplace (\n\tk8s.io/kubernetes => ./k\n\tk8s.io/component-base => ./c\n)\n",

@@ -61,7 +61,8 @@ func brokenTies(t *testing.T, c *config.Config) *Agent {
 	return a
 }
 
-// Each tie-breaker has the same name in the configuration, in the API and in the metrics, which have it from the start.
+// Each tie-breaker has the same name in the configuration, in the API and in the metrics, which contain it from the
+// start.
 func TestTieBreakersGoByKnownNames(t *testing.T) {
 	for _, lease := range []bool{false, true} {
 		c := config.Default()
@@ -79,7 +80,7 @@ func TestTieBreakersGoByKnownNames(t *testing.T) {
 	}
 }
 
-// The decision is shown wherever there can be one. Without a LUN and a Lease there is none.
+// A LUN and a Lease always show a grant, even before they have been read. Any other tie-breaker has none.
 func TestGrantIsOfTheTieBreaker(t *testing.T) {
 	c := config.Default()
 	c.Quorum.TieBreak, c.Kubernetes.Kubeconfig = config.TieBreakAPI, "/k"

@@ -125,7 +125,7 @@ func newListController(t *testing.T, dir string) *listController {
 	return c
 }
 
-// start starts a replica that knows what the API server has. A replica that does not write may be given any list.
+// start starts a replica that knows the state of the API server. A replica that does not write may be given any list.
 func (c *listController) start(writes bool) {
 	c.t.Helper()
 	address := c.address
@@ -247,7 +247,7 @@ func TestMembersFromTheController(t *testing.T) {
 	f.until("n2", "told", func(*fencingv1.Status) bool {
 		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "following the controller again")
 	})
-	c.store.nodeAt("n2", 99, nil) // from a replica that is behind
+	c.store.nodeAt("n2", 99, nil) // as a replica sends it that is behind
 	f.until("n2", "not misled", func(s *fencingv1.Status) bool {
 		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "an older state of this node's Node than the one that this agent knows") && len(s.Verdict.GetDisarmedBy()) > 0
 	})
@@ -257,7 +257,7 @@ func TestMembersFromTheController(t *testing.T) {
 	f.lied(c, four...)
 }
 
-// counted waits until the others count a node again that has announced its stop and come back.
+// counted waits until the others again count a node that announced its stop and has come back.
 func (f *fleet) counted(node string, by ...string) {
 	f.t.Helper()
 	for _, o := range by {

@@ -18,7 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
-// Guard: which of the settings of both sources counts. A source without a setting takes nothing back.
+// Guard: with an order, the first source that has a setting decides; without one, each source disarms. A source without
+// a setting takes nothing back.
 func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
 	const file, controller = config.DisableFile, config.DisableNode
 	for _, c := range []struct {
@@ -47,7 +48,7 @@ func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
 	}
 }
 
-// Guard: when one source takes over from another, the node is not armed in between: each update has both.
+// Guard: when one source takes over from another, the node is not armed in between: each update contains both.
 func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
 	m := maintenances{order: []config.DisableSource{config.DisableFile, config.DisableNode}}
 	var told []string
@@ -62,7 +63,7 @@ func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
 }
 
 // Guard: the agent never reports that nothing resets this node while an annotation with priority over the file says
-// off. While the API server is away, its last state counts.
+// off. While the API server is away, its last known state counts.
 func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 	for _, c := range []struct {
 		order   []config.DisableSource

@@ -48,7 +48,7 @@ type crew struct {
 
 	mu   sync.Mutex
 	log  bytes.Buffer
-	mark int // the first bytes of the log, which are not checked
+	mark int // the number of bytes at the start of the log that calm does not check
 
 	marked time.Time
 }
@@ -198,8 +198,8 @@ func (f *fleet) mark() {
 	}
 }
 
-// calm fails if a node that stayed has lost its quorum, or has reported another node that stayed as LEFT. For agents
-// that stood still for as long as evidence lasts, this is correct.
+// calm fails if a node that stayed has lost its quorum, or has reported another node that stayed as LEFT. Agents that
+// stood still for as long as evidence lasts are right to do so.
 func (f *fleet) calm(stayed ...string) {
 	f.t.Helper()
 	for _, name := range stayed {

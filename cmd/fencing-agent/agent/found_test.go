@@ -9,9 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// The agents of this group have no watchdogs and prove no death by themselves. From the controller, over real sockets,
-// they learn that a member has lost power: not while that member runs, within seconds after it has gone, and no longer
-// after the controller has heard it again.
+// The agents of this group have no watchdogs and prove no death by themselves. The controller reports over real sockets
+// that a member has lost power. The agents do not believe it while that member runs, believe it within seconds after
+// the member is gone, and stop when the controller takes it back.
 func TestDeathsThatTheControllerFinds(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)

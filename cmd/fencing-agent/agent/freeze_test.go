@@ -17,7 +17,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// frozen returns an agent that stands still: its clock runs, its loop does not. It feeds until 10 s.
+// frozen returns an agent that stands still: its clock runs, but its loop does not. Its permission to feed ends at 10
+// s.
 func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	t.Helper()
 	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), published: published{left: make([]time.Time, 2), opened: true}}

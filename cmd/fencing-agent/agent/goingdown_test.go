@@ -17,7 +17,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// unitStop runs the ExecStop of the unit in deploy on a directory, on a machine in this state.
+// unitStop runs the ExecStop command of the systemd unit in deploy with this directory, while the machine is in this
+// state.
 func unitStop(t *testing.T, dir, state string) {
 	t.Helper()
 	unit, err := os.ReadFile("../../../deploy/systemd/fencing-agent.service")
@@ -89,7 +90,7 @@ func TestWhatTheUnitWritesEndsWithTheStop(t *testing.T) {
 	}
 }
 
-// says returns what a file says about maintenance, and why.
+// says returns what the agent concludes from a file about maintenance, and why.
 func says(f *disableFile, path string) string {
 	f.look()
 	switch f.says() {

@@ -51,8 +51,8 @@ func TestDryRunHasNoTrigger(t *testing.T) {
 	}
 }
 
-// Guard: a node starts and counts, unguarded, if its watchdog is missing or belongs to another program. A file that
-// cannot be a watchdog ends the start. What the feeder finds later is recorded.
+// Guard: a node starts and takes part without a guard if its watchdog is missing or belongs to another program. A file
+// that cannot be a watchdog ends the start. What the feeder finds later is recorded.
 func TestStartsWithoutItsWatchdog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, "")
@@ -81,7 +81,7 @@ func TestStartsWithoutItsWatchdog(t *testing.T) {
 	}
 }
 
-// Guard: only a long wait is reported, and once.
+// Guard: only a long wait is reported, and only once.
 func TestLongWaitForArmingIsToldOnce(t *testing.T) {
 	var w armWait
 	const sec = boottime.Instant(time.Second)

@@ -13,8 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// TestWhatAStepTells: last words are written once each time that feeding ends, and only if the node would be reset by
-// that.
+// TestWhatAStepTells: the last records are written once whenever feeding ends, and only if this will reset the node.
 func TestWhatAStepTells(t *testing.T) {
 	armed, bare := wdt.State{Status: wdt.Armed, Armed: true, Slack: 25 * time.Second}, wdt.State{Status: wdt.Unarmed}
 	starved := wdt.State{Status: wdt.Starved, Armed: true}
@@ -54,7 +53,7 @@ func TestWhatAStepTells(t *testing.T) {
 		{strike, armed, true, nil},
 		{condemn, armed, true, []history.Kind{history.Decision, history.Condemned}},
 		{condemned, armed, true, nil},
-		{starve, bare, false, []history.Kind{history.Decision, history.Watchdog}}, // nothing would reset it
+		{starve, bare, false, []history.Kind{history.Decision, history.Watchdog}}, // this resets nothing
 	} {
 		var got []history.Kind
 		for _, r := range h.records(&c.fx, &c.dog, c.strikes, func() string { return "why" }) {

@@ -108,8 +108,8 @@ func (l *teller) expect(when, want string) {
 	}
 }
 
-// Guard: a death names the boot of this node in which it was concluded, and keeps this name after a reboot. A
-// controller does not believe it then without other reports.
+// Guard: a death names the boot of this node in which it was concluded, and keeps this name after a reboot. After a
+// reboot, a controller does not believe it without other reports.
 func TestDeathsSayInWhichBootTheyWereConcluded(t *testing.T) {
 	said := func(l *teller) string {
 		l.t.Helper()
@@ -173,8 +173,8 @@ func TestHearsayIsAnnotatedAsTold(t *testing.T) {
 	}
 }
 
-// Guards: a restarted agent keeps the deaths that were written before, until it meets that node. So if a death is
-// missing from a list, it was withdrawn, and the cause is not an upgrade of the agent.
+// Guards: a restarted agent keeps the deaths that were written before, until it meets that node. So a death that is
+// missing from a list was withdrawn, and was not lost in an upgrade of the agent.
 func TestDeathsOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := deathlist.Encode([]deathlist.Death{
@@ -199,7 +199,7 @@ func TestDeathsOfAFormerAgentAreTakenBack(t *testing.T) {
 		l := newTeller(t, deathlist.Encode([]deathlist.Death{{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now()}}))
 		l.show()
 		l.expect("after a restart", "n3 41 time;")
-		for _, boot := range []uint64{0x31, 0x41} { // it reports nothing about another boot
+		for _, boot := range []uint64{0x31, 0x41} { // a contradiction of another boot changes nothing
 			want := map[uint64]string{0x31: "n3 41 time;", 0x41: "none"}[boot]
 			st := &netgossip.Statement{Boot: 0x21, RosterEpoch: l.roster.Epoch, RosterDigest: l.roster.Digest, Seen: roster.SetOf(0, 1)}
 			st.Facts[0] = netgossip.Fact{Kind: netgossip.FactContradicted, Name: netgossip.NameDigest("n3"), Boot: boot}

@@ -36,7 +36,8 @@ func (w *wishes) last(t *testing.T) sightings.Sighting {
 }
 
 // Guards: a state that lasts a moment is not written. A state that lasts is written once, and again each minute with
-// another number. When it ends, it is taken back. In a quiet time the only write is that there is nothing.
+// another number. When it ends, it is taken back. While there is nothing to report, the only write removes the report
+// of an earlier agent.
 func TestSightingsAreSaid(t *testing.T) {
 	w := &wishes{}
 	k := newKubeSightings(w, "n1", "024bc581b3a34be3")
@@ -114,7 +115,7 @@ func TestSightingsThatFlap(t *testing.T) {
 	}
 }
 
-// Guard: if hundreds of agents see the same slot move, not all of them write it. Two are needed.
+// Guard: if hundreds of agents see the same slot move, not all of them write it. Two reports are needed.
 func TestFewSpeakOfSlots(t *testing.T) {
 	for n := 1; n <= 600; n++ {
 		var counted roster.Set

@@ -344,8 +344,8 @@ func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 	})
 }
 
-// If a copy of the superblock is wiped while agents run, it is named until it is back, although the other copy is
-// enough.
+// If a copy of the superblock is wiped while agents run, the log names it until it is restored, although the other copy
+// is enough.
 func TestAWipedCopyOfTheSuperblockIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)

@@ -65,7 +65,8 @@ func TestMailboxCoalescesPerPeer(t *testing.T) {
 	s.MemberChanged(1, 2, true, 20)
 	newest := &netgossip.Statement{Version: "newest"}
 	s.Answered(netgossip.Answer{Network: 1, Peer: 2, SentAt: 30, Statement: newest})
-	s.Answered(netgossip.Answer{Network: 1, Peer: 2, SentAt: 25, Statement: &netgossip.Statement{}}) // overtaken on the wire
+	// a later answer has overtaken it on the wire
+	s.Answered(netgossip.Answer{Network: 1, Peer: 2, SentAt: 25, Statement: &netgossip.Statement{}})
 	s.Heard(1, 2, 40)
 	s.Heard(1, 2, 35)
 	s.Heard(0, 1, 7)

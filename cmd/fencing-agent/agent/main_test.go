@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets four fleets run in parallel also on two cores: they mostly wait, for watches, statements and evidence.
+// TestMain lets four fleets run in parallel even on two cores, because they mostly wait for watches, statements and
+// evidence.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {

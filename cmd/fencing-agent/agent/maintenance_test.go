@@ -101,7 +101,7 @@ func TestMaintenanceIsChanged(t *testing.T) {
 	}
 }
 
-// Guard: if somebody touches the file, as to create the disable file by hand, the maintenance has no end.
+// Guard: if somebody runs touch on the file, which also creates a disable file by hand, the maintenance has no end.
 func TestMaintenanceThatIsTouched(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")

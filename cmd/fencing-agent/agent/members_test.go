@@ -71,8 +71,8 @@ func (w window) Follow(ctx context.Context, again <-chan struct{}, found func(me
 	}
 }
 
-// The source gives no numbers and shows the agents the lists one after the other. The first list is founded when all
-// have met; a fourth node joins; one agent is restarted while the source is away.
+// The source gives no numbers and shows the agents the lists one after the other. The group is founded with the first
+// list when all have met; a fourth node joins; one agent is restarted while the source is away.
 func TestGroupNumbersTheListsItIsShown(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)

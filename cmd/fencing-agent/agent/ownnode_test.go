@@ -143,8 +143,9 @@ func TestNodeMemory(t *testing.T) {
 	}
 }
 
-// Guard: a state that a full disk does not take is not kept: an agent that starts without the API server does not use a
-// replaced state. The state is stored as soon as there is room, even if the Node does not change again.
+// Guard: a new state that a full disk does not accept removes the old state from the file. So an agent that starts
+// without the API server does not use the old one. The new state is stored as soon as there is room, even if the Node
+// does not change again.
 func TestNodeMemoryOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "members-node.json")
@@ -218,7 +219,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Guard: a kubeconfig that cannot be used is reported as a missing part and does not end the start: networks and LUN
-// decide without it. Only a Lease that breaks ties must be known.
+// decide without it. Only where a Lease breaks ties does the start fail.
 func TestStartsWithoutItsKubeconfig(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster, cfg.NodeGroup, cfg.NodeName = "main", "worker", "n1"

@@ -14,8 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
-// Guard: P2'. The next agent counts from the lock when the last countdown of this agent began. So only the kernel
-// releases the lock, together with the watchdog.
+// Guard: P2'. The next agent takes the lock's release for the moment at which this agent's last countdown began. So
+// only the kernel releases the lock, when it closes the watchdog.
 func TestLockOutlivesTheAgent(t *testing.T) {
 	for name, given := range map[string]bool{"a real watchdog": false, "that of a test": true} {
 		t.Run(name, func(t *testing.T) {

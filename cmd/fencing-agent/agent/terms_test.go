@@ -68,14 +68,14 @@ func (r *termsRig) done(err error) bool {
 
 func (r *termsRig) settled() bool { return r.a.core.Terms().Settled() }
 
-// hears makes the core accept a word.
+// hears makes the core accept a peer's confirmation (a word).
 func (r *termsRig) hears() {
 	r.a.core.SetTerms(r.a.clock(), r.a.core.Terms(), roster.SetOf(1))
 	r.a.followTerms(r.a.clock(), nil)
 }
 
-// Guard: T3. An agent neither reports nor uses a LUN before its file names it. The words that it had are kept over a
-// restart with the same LUN. With another LUN or with a clone they are gone, for good.
+// Guard: T3. An agent neither reports nor uses a LUN before its file names it. The confirmations (words) that it had
+// survive a restart with the same LUN. With another LUN or with a clone they are lost for good.
 func TestTermsAreOnFileFirst(t *testing.T) {
 	dir := t.TempDir()
 	r := newTermsRig(t, dir)
@@ -132,7 +132,7 @@ func TestTermsAreOnFileFirst(t *testing.T) {
 	}
 }
 
-// A pending write with the earlier words must not bring them back.
+// A pending write with the earlier confirmations must not bring them back.
 func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 	r := newTermsRig(t, t.TempDir())
 	r.open(7, "naa.1")
@@ -169,8 +169,8 @@ func TestTermsFileOfAnotherAgent(t *testing.T) {
 	}
 }
 
-// Guard: an agent whose file cannot be read starts and reports this. It has no peer's word on its terms until it hears
-// it again (T3).
+// Guard: an agent whose file cannot be read starts and reports this. It counts no peer's confirmation of its terms
+// until it hears that peer again (T3).
 func TestTermsFileThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(text []byte) []byte

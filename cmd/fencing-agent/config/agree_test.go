@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// For each key of a configuration it is decided whether the nodes must agree on it. A key that is left out would not be
-// checked.
+// Each key of a configuration is marked: either the nodes must agree on it, or they need not. An unmarked key would not
+// be checked.
 func TestEachKeyHasAnAgreement(t *testing.T) {
 	c := Default()
 	c.SystemNetworks = []SystemNetwork{{Name: "mgmt"}}

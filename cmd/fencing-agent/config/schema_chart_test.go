@@ -35,7 +35,7 @@ func TestSchemaOfTheChartIsThatOfTheAgent(t *testing.T) {
 	}
 	whole := before + begin + text + ",\n    \"duration\": " + schemaLines(t, duration, "    ") + end + after
 	if *update {
-		if err := os.WriteFile(path, []byte(whole), 0o644); err != nil { //nolint:gosec // as it was
+		if err := os.WriteFile(path, []byte(whole), 0o644); err != nil { //nolint:gosec // the mode that the file has
 			t.Fatal(err)
 		}
 		return

@@ -74,7 +74,7 @@ func described(schema map[string]any, allowed string) map[string]any {
 	return schema
 }
 
-// section is the schema of a mapping with exactly these keys, or of nothing.
+// section returns the schema of a mapping with these keys and no others; the mapping may be empty.
 func section(keys map[string]any) map[string]any {
 	return map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": keys}
 }

@@ -70,7 +70,8 @@ func TestSentenceOnLUNLoss(t *testing.T) {
 	}
 }
 
-// The check reports what keeps a node from condemning itself, if this was configured or makes the guard worse.
+// The check reports what keeps a node from condemning itself, if somebody configured the sentence or if the guard is
+// worse for the lack of it.
 func TestSentenceThatHasNoEffect(t *testing.T) {
 	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "experimental: {selfFenceAfter: 7s}"
 	for name, c := range map[string]struct {

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// live is one life of an agent: it has the descriptor, reports this through the descriptor, and is killed. In its last
-// life it gives the descriptor up.
+// live runs one life of an agent: it opens or inherits the descriptor, reports this through the descriptor, and is
+// killed. In its last life it gives the descriptor up.
 func live(path, notes, last string) error {
 	s := Take(Environment{PID: os.Getpid(), Getenv: os.Getenv, Unsetenv: os.Unsetenv})
 	if s == nil {

@@ -100,7 +100,7 @@ func (s *system) softUnits() {
 	}
 }
 
-// needs skips the test if systemd is older.
+// needs skips the test if systemd is older than this version.
 func (s *system) needs(version int) {
 	s.t.Helper()
 	out, err := s.command("--version").Output()
@@ -113,7 +113,7 @@ func (s *system) needs(version int) {
 	}
 }
 
-// at returns the outside path of a path inside.
+// at returns the path, seen from outside the rig, of a path inside it.
 func (s *system) at(path string) string { return fmt.Sprintf("/proc/%d/root%s", s.pid, path) }
 
 func (s *system) has(path string) bool {
@@ -126,7 +126,7 @@ func (s *system) mainPID() string {
 	return strings.TrimSpace(string(out))
 }
 
-// in runs a script inside.
+// in runs a script inside the rig.
 func (s *system) in(script string) {
 	s.t.Helper()
 	out, err := exec.Command("nsenter", "-t", strconv.Itoa(s.pid), "-p", "-m", "-C", "sh", "-c", script).CombinedOutput()

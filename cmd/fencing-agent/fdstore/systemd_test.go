@@ -57,14 +57,14 @@ func TestSystemd(t *testing.T) {
 		s.ctl("daemon-reexec")
 		s.kill(2)
 		hear(t, s.lines, "3 inherited")
-		hear(t, s.lines, "EOF") // systemd dropped it, and the process has closed its copy
+		hear(t, s.lines, "EOF") // systemd dropped the descriptor, and the process has closed its copy
 	})
 	t.Run("the unit is stopped", func(t *testing.T) {
 		s := boot(t, 9)
 		hear(t, s.lines, "1 opened")
 		s.silent("it is kept")
 		s.ctl("stop", unitName)
-		hear(t, s.lines, "EOF") // the process gave nothing up: systemd closed its copy
+		hear(t, s.lines, "EOF") // the process kept its descriptor to the end, and systemd closed its copy
 	})
 	t.Run("a reload without a store", func(t *testing.T) {
 		s := boot(t, 9)
@@ -73,11 +73,11 @@ func TestSystemd(t *testing.T) {
 		s.unit(func(text string) string {
 			return strings.ReplaceAll(text, "FileDescriptorStoreMax=1\n", "FileDescriptorStoreMax=0\n")
 		})
-		s.ctl("daemon-reload") // systemd drops it while the process runs
+		s.ctl("daemon-reload") // systemd drops the descriptor while the process runs
 		s.ctl("kill", "--signal=KILL", unitName)
 		hear(t, s.lines, "EOF")
 	})
-	t.Run("a device", func(t *testing.T) { // it cannot be polled, and neither can a watchdog
+	t.Run("a device", func(t *testing.T) { // like a watchdog, it cannot be polled
 		s := bootOn(t, 9, "/dev/zero")
 		s.until("systemd has it", func() bool {
 			fds, _ := os.ReadDir(s.proc(1) + "/fd")
@@ -95,10 +95,10 @@ func TestSystemd(t *testing.T) {
 type system struct {
 	t      *testing.T
 	dir    string
-	path   string // of what the agent opens
-	agent  string // a real one's unit is written already
-	cgroup string // of its own
-	pid    int    // of systemd, seen from here
+	path   string // the file that the agent opens
+	agent  string // path of the real agent, whose unit is written already; empty: this program is the agent
+	cgroup string // the cgroup of this systemd
+	pid    int    // the process number of systemd, outside its namespace
 	last   int
 	lines  <-chan string
 }
@@ -167,7 +167,7 @@ func run(t *testing.T, s *system) *system {
 	}
 	t.Cleanup(func() {
 		if s.pid > 0 {
-			_ = syscall.Kill(s.pid, syscall.SIGKILL) // and all of its namespace with it
+			_ = syscall.Kill(s.pid, syscall.SIGKILL) // this also kills all processes of its namespace
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -187,7 +187,7 @@ func run(t *testing.T, s *system) *system {
 	return s
 }
 
-// cgroupOf creates a cgroup. systemd makes its slices in its own cgroup, so it must not be in that of the machine.
+// cgroupOf creates a cgroup. systemd makes its slices in its own cgroup, so it must not run in the machine's.
 func cgroupOf(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -275,7 +275,7 @@ func (s *system) kill(life int) {
 	s.ctl("kill", "--signal=KILL", unitName)
 }
 
-// silent waits until systemd has read the message: it has the descriptor.
+// silent waits until systemd has read the message, and so has the descriptor.
 func (s *system) silent(what string) {
 	s.t.Helper()
 	s.until(what, func() bool {

@@ -39,16 +39,17 @@ func (nobody) Silent([]netgossip.Silence)                     {}
 type host struct {
 	*Networks
 	mu      sync.Mutex
-	here    map[string]iface.Local // by network; without an entry there is no interface
-	taken   map[netip.Addr]bool    // another program uses the port
-	watched []string               // locals that are watched, as text
-	up      map[int]bool           // as reported
-	away    map[string]string      // as reported; "": it is there
-	links   int                    // reports of up or down
-	changes chan iface.Change      // reported by the kernel
+	here    map[string]iface.Local // the interface of each network; without an entry there is none
+	taken   map[netip.Addr]bool    // addresses on which another program uses the port
+	watched []string               // the watched interfaces, as text
+	up      map[int]bool           // whether a network is up, as last reported
+	away    map[string]string      // why a network is missing, as last reported; "": it is not missing
+	links   int                    // number of reports that a network is up or down
+	changes chan iface.Change      // the changes that the kernel reports
 }
 
-// list has n1 at hosts 1 of 10.0.0.0/24 and 10.1.0.0/24, or at other addresses, and n2 at hosts 2.
+// list returns the list of n1 and n2. n1 has the addresses mgmt and data, where "" means none; n2 has 10.0.0.2 and
+// 10.1.0.2.
 func list(t *testing.T, epoch uint64, mgmt, data string) *roster.Roster {
 	t.Helper()
 	own := map[string]string{}
@@ -181,7 +182,7 @@ func (h *host) expect(t *testing.T, after time.Duration, mgmt, data string) {
 	}
 }
 
-// A network that is away at the start begins as down and is opened when it appears. It makes nothing wait.
+// A network that is away at the start begins as down and is opened when it appears. Nothing waits for it.
 func TestNetworksThatAreAwayAreTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -238,14 +239,14 @@ func TestAListIsFollowedAlthoughANetworkIsAway(t *testing.T) {
 	})
 }
 
-// The list holds this node's address. With an address that is not listed the agent waits; one of another member belongs
-// to another node.
+// The list holds this node's address. An agent that finds only an unlisted address waits. If it finds the address of
+// another member, it does not start.
 func TestAddressesThatAreNotTheListedOne(t *testing.T) {
 	for name, c := range map[string]struct {
-		mgmt, data string // listed
+		mgmt, data string // the listed addresses of this node
 		at         string // this node's address on data
 		says       string // why data is away
-		ends       bool   // the start
+		ends       bool   // the start ends with an error
 	}{
 		"a virtual address is all there is":      {"10.0.0.1", "10.1.0.1", "10.1.0.100", "10.1.0.100 (eth-data), but the list of members has 10.1.0.1", false},
 		"the address of another member":          {"10.0.0.1", "10.1.0.1", "10.1.0.2", `which the list of members has for "n2"`, true},
@@ -285,8 +286,8 @@ func TestAddressesThatAreNotTheListedOne(t *testing.T) {
 	}
 }
 
-// Where others learn this node's address from its Node, it may have moved. When the listed address comes back, it is
-// used.
+// Where other nodes learn this node's address from its Node, the address may have changed. When the listed address
+// comes back, it is used.
 func TestAnAddressThatComesBackIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -336,7 +337,7 @@ func TestALostNetworkIsMissing(t *testing.T) {
 			tell(false, errors.New("the interface does not exist"), "the interface does not exist", 1)
 			tell(false, errors.New("its address is gone"), "its address is gone", 1)
 			tell(true, nil, "", 2)
-			tell(false, nil, "", 3) // only the cable
+			tell(false, nil, "", 3) // only the cable was pulled
 		})
 	})
 }

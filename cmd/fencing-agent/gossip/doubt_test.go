@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Guard: with experimental.leftByDoubt: false no node doubts, gives cookies or accepts words.
+// Guard: with experimental.leftByDoubt: false no node doubts, issues cookies or accepts messages (words).
 func TestLeftByDoubtCanBeTurnedOff(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		n := silent(nil)

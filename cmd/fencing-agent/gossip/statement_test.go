@@ -46,8 +46,8 @@ func TestNothingIsSaidWhileTheLoopIsStalled(t *testing.T) {
 	}
 }
 
-// Guard: the sets of a statement are numbered by the roster with which it was made, also when the next statement is
-// already there, with another roster. A statement with a roster before that is no longer known, and reports nothing.
+// Guard: the sets of a statement are numbered by the roster with which it was made, even when a next statement with
+// another roster already exists. A statement with a still older roster is no longer known, and yields nothing.
 func TestSeesByTheRosterOfTheStatement(t *testing.T) {
 	n := silent(func() bool { return false })
 	first, second, third := &netgossip.Statement{Seen: roster.SetOf(0, 1)}, &netgossip.Statement{Seen: roster.SetOf(0, 1)}, &netgossip.Statement{}

@@ -162,12 +162,12 @@ func (h hanging) Read(p []byte) (int, error) {
 	}
 }
 
-// follows is one agent: its source, its lists, and what was reported to it of its Node.
+// follows is one agent: its source, its lists, and what was reported to it about its Node.
 type follows struct {
 	name    string
 	m       *Members
-	core    *watchdog.Core // of step
-	replica int            // that it reaches; of troop.mu
+	core    *watchdog.Core // only used by step
+	replica int            // the replica that it reaches; guarded by troop.mu
 
 	mu       sync.Mutex
 	begun    *watchdog.Core

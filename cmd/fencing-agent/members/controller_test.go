@@ -27,8 +27,8 @@ func founded(epoch uint64, names ...string) List {
 	return l
 }
 
-// Guard: no node confirms the first list of a controller. So its number puts it in force for no node, and it waits to
-// be founded. Once a list is in force, numbers count.
+// Guard: no node has confirmed the first list of a controller. So its number does not put it in force, and the group
+// has to be founded with it. Once a list is in force, numbers count.
 func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
 	s, directory, err := begin(t, m)
@@ -140,8 +140,8 @@ func sent(t *testing.T, group string, l List) *fencingv1.NumberedList {
 	return n
 }
 
-// A list of the controller reaches the core when it is believed, again and again. A removal waits. A refusal is logged
-// once.
+// Once the follower believes a list of the controller, it passes the list to the core again and again. A removal waits.
+// A refusal is logged once.
 func TestFollowerBelieves(t *testing.T) {
 	f := newFollower(t)
 	if trouble := f.told(&fencingv1.MembersUpdate{Problem: "these agents have not told their addresses: n2"}); !strings.Contains(trouble, "n2") {
@@ -185,7 +185,7 @@ func TestFollowerBelieves(t *testing.T) {
 	}
 }
 
-// Each change of the Node is reported once, also that it is no longer Ready and that it was deleted.
+// Each change of the Node is reported once, including that it is no longer Ready or was deleted.
 func TestFollowerTellsOfTheNode(t *testing.T) {
 	f := newFollower(t)
 	u := &fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Exists: true, Uid: "u", Annotations: map[string]string{"off": ""}}}

@@ -32,11 +32,11 @@ type ear struct {
 	mu     sync.Mutex
 	kept   []*fencingv1.ProvenDeath
 	last   uint64
-	heard  []string // since the test last read it
+	heard  []string // the reports since the test last read them
 	asked  int
 	fail   error
-	lost   error        // as fail, but what was told is kept
-	lines  bytes.Buffer // of the log
+	lost   error        // like fail, but the report is kept
+	lines  bytes.Buffer // the log
 	before *string      // the earlier report that the agent was given; nil: none yet
 }
 
@@ -231,8 +231,9 @@ func TestDeathTellerTakesBackWhatMayBeKept(t *testing.T) {
 	}
 }
 
-// While a controller is upgraded one replica takes deaths and the other does not yet. A death waits for the upgrade, and not for the
-// ten minutes of a controller that stays an older one; that is one line in the log.
+// While a controller is upgraded, one replica takes deaths and the other does not yet. A death is reported when the
+// upgrade is over, without the pause of ten minutes for a controller that remains an older version. Such a controller
+// causes one line in the log.
 func TestDeathTellerDuringAnUpgrade(t *testing.T) {
 	older := status.Error(codes.Unimplemented, "an older one")
 	for _, before := range []error{older, nil} {

@@ -224,9 +224,9 @@ func foundDead(nodes ...string) (out []deaths.Death) {
 	return out
 }
 
-// Guards: the reasons against a death pass. So it is reported until it is believed, and then no more. A death that is
-// not believed costs one log line, and two tries a minute, and delays no other death. A death that the controller no
-// longer has is not reported.
+// Guards: the reasons against a death may disappear. So a death is reported until it is believed, and not after that. A
+// death that is not believed costs one log line, and two tries a minute, and delays no other death. A death that the
+// controller no longer has is not reported.
 func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(d *deaths.Death, try int) error {
@@ -258,8 +258,9 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	})
 }
 
-// Guards: if the controller takes a death back, the report ends. The agent hears of this as long as the controller says
-// so, because a member that does not follow the controller may hand the death on meanwhile. It is logged once.
+// Guards: if the controller takes a death back, the report ends. The agent is told of the withdrawal for as long as the
+// controller sends it, because a member that does not follow the controller may pass the death on meanwhile. The
+// withdrawal is logged once.
 func TestFindingsThatAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(*deaths.Death, int) error { return errors.New("that boot has answered") })

@@ -30,7 +30,7 @@ func (g given) First(context.Context, bool) (List, error) { return g.list, g.err
 
 func (given) Follow(ctx context.Context, _ <-chan struct{}, _ func(List)) { <-ctx.Done() }
 
-// listing is a numbered list.
+// listing returns a numbered list.
 func listing(epoch uint64, names ...string) List {
 	l := List{Numbered: true, Epoch: epoch}
 	for i, name := range names {
@@ -54,7 +54,7 @@ func coreOf(s *roster.Succession, directory *roster.Roster) *watchdog.Core {
 	return watchdog.NewCore(watchdog.Config{Roster: directory, Succession: s, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
 }
 
-// begin is the start of an agent, up to the point where other nodes hear of it.
+// begin runs the start of an agent up to the point where other nodes hear of it.
 func begin(t *testing.T, m *Members) (*roster.Succession, *roster.Roster, error) {
 	t.Helper()
 	s, directory, err := m.Begin(t.Context())
@@ -64,7 +64,7 @@ func begin(t *testing.T, m *Members) (*roster.Succession, *roster.Roster, error)
 	return s, directory, err
 }
 
-// Guard: the list that was in force is remembered, whatever the source says after a restart.
+// Guard: the list that was in force is remembered, whatever list the source has after a restart.
 func TestListIsRememberedOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
@@ -87,7 +87,8 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 	}
 }
 
-// A node that was moved has its own file, of another group. A file of its own does not help there.
+// The stored file of a node that was moved belongs to another group. The error must not advise a separate file, which
+// does not help there.
 func TestListOfAnotherGroup(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
@@ -185,7 +186,7 @@ func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A peer that lacks a list is given the list of this node, and nothing else.
+// A peer that lacks a list is given the list that is in force on this node, and no other.
 func TestHandsOverWhatItGoesBy(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
 	if m.HandsOver(roster.Ref{}) != nil {

@@ -28,11 +28,11 @@ type eye struct {
 
 	mu    sync.Mutex
 	last  uint64
-	heard []string // since the test last read it
+	heard []string // the reports since the test last read them
 	asked int
 	fail  error
-	lost  error        // as fail, but the report is kept
-	lines bytes.Buffer // of the log
+	lost  error        // like fail, but the report is kept
+	lines bytes.Buffer // the log
 }
 
 func newEye(t *testing.T) (*eye, *SightingTeller) {

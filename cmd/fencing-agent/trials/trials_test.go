@@ -52,8 +52,8 @@ func TestTrialsAreKept(t *testing.T) {
 	}
 }
 
-// Guard: if a trial's program was killed and the machine has outlived that program in the same boot, the trial shows
-// nothing. A trial that goes on does. A trial that goes on does.
+// Guard: if a trial's program was killed and the machine has outlived that program in the same boot, the trial proves
+// nothing. A trial that is still running does.
 func TestATrialThatTheMachineOutlived(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")
 	if err := Settle(path, 7); err != nil {
@@ -91,7 +91,8 @@ func TestATrialThatTheMachineOutlived(t *testing.T) {
 	}
 }
 
-// Guard: where the operator wants to see a watchdog fire, only a trial with this firmware makes it one to use.
+// Guard: where the operator demands that a watchdog has been seen to fire, only a trial with the present firmware
+// counts.
 func TestStrict(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")
 	look := func() *Seen {
@@ -122,7 +123,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// Guard: what cannot be noted leaves a file that can be read, and no trial that the next reset would complete.
+// Guard: a note that cannot be written leaves a readable file, without a trial that the next reset would complete.
 func TestATrialThatCannotBeNoted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")
 	w, err := Begin(path, calibration.Trial{Identity: "dog", Timeout: 10 * time.Second, Boot: 7})

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.golden.html")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// quiet is a cluster in order.
+// quiet returns a cluster in which all is well.
 func quiet(nodes int) *reconcile.Picture {
 	p := &reconcile.Picture{
 		At: noon, Self: "controller-a", Groups: map[string][]string{}, Storm: storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 40},
@@ -38,7 +38,7 @@ func quiet(nodes int) *reconcile.Picture {
 	return p
 }
 
-// night has something of everything.
+// night returns a cluster with every kind of trouble.
 func night(nodes int) *reconcile.Picture {
 	p := quiet(nodes)
 	at := func(name, group string, phase recovery.Phase, ago time.Duration, text string, told ...deaths.Death) {
@@ -134,7 +134,8 @@ func TestBeforeTheNodesAreSeen(t *testing.T) {
 	}
 }
 
-// A change is sent within a second, and a message at least every five seconds: for the page, silence means the end.
+// A change is sent within a second, and a message at least every five seconds: the page takes silence for a lost
+// connection.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -159,8 +159,7 @@ func TestANodeMayNotTellWithoutEnd(t *testing.T) {
 	})
 }
 
-// A report from before the Node's annotation does not outlive the annotation, and the other way round: an agent that
-// asks gets the later one.
+// Of a report and the Node's annotation, only the later one counts, and an agent that asks gets that one.
 func TestTellingAndWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")
@@ -249,7 +248,7 @@ func randomReports(t *testing.T, seed uint64) {
 	type state struct {
 		boot     string
 		at       uint64
-		kept     string // by the oracle
+		kept     string // what the oracle expects to be kept
 		keptAt   uint64
 		keptBoot string
 	}
@@ -299,7 +298,7 @@ func randomReports(t *testing.T, seed uint64) {
 			l := onWay[i]
 			if r.IntN(4) > 0 {
 				onWay = append(onWay[:i:i], onWay[i+1:]...)
-			} // } // otherwise the report arrives once more
+			} // otherwise the report arrives once more
 			s := states[l.node]
 			_, err := d.tell(r.IntN(2), l.node, l.r)
 			if want := l.r.GetBoot() == s.boot && (s.keptBoot != s.boot || l.r.GetAt() > s.keptAt); (err == nil) != want {

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
-// Guard: an agent that has moved to another replica, and reported other addresses to it, is believed there. Otherwise
+// Guard: if an agent has moved to another replica and reported other addresses to it, those addresses count. Otherwise
 // the replicas would overwrite each other's lists, each with a higher number, for as long as both run.
 func TestWhoFollowsNoMoreDoesNotOutweighTheBook(t *testing.T) {
 	old, moved := memberbook.Addresses{"a": "10.0.0.1"}, memberbook.Addresses{"a": "10.0.0.9"}

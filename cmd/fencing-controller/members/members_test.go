@@ -223,7 +223,7 @@ func TestFollow(t *testing.T) {
 }
 
 // Guard: an agent that has known its Node hears that it was deleted, also from a replica that has never seen the Node,
-// but not from a replica that only has not seen it yet.
+// but not from a replica that has merely not seen the Node yet.
 func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub()

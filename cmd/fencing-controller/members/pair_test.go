@@ -62,7 +62,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 		t.Errorf("said at the start: %q", log.String())
 	}
 	shown := func() int64 {
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only the shown certificate matters
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only the certificate that is shown matters
 		if err != nil {
 			return 0
 		}

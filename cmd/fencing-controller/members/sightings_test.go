@@ -109,7 +109,7 @@ func TestTellSightings(t *testing.T) {
 }
 
 // Guards: a node that reports without end causes at most one write a second, and its sightings do not delay its deaths.
-// A controller that keeps none says so.
+// A controller that keeps no sightings says so.
 func TestSightingsHaveTheirPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")

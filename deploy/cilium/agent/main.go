@@ -16,12 +16,13 @@ import (
 
 func main() {
 	cmd.Execute(cmd.NewAgentCmd(func() *hive.Hive {
-		// The order matters: the last cell to set the hook of the selection has it.
+		// The order matters: the last cell to set the hook of the selection keeps it.
 		return hive.New(cmd.Agent, cell.Provide(base), subscriber.Cell)
 	}))
 }
 
-// base is ClusterMesh's selection, if ClusterMesh is on: the cell takes over its hook, and builds on its selection.
+// base returns ClusterMesh's selection if ClusterMesh is on: the cell takes over the hook of ClusterMesh, and builds on
+// its selection.
 func base(mesh *clustermesh.ClusterMesh, w *writer.Writer, log *slog.Logger) *subscriber.Base {
 	if mesh == nil {
 		return nil

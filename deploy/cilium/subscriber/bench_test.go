@@ -20,10 +20,10 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// BenchmarkToMaps is the time from the agent's decision, which is published on its socket,
-// until the last map of the load balancer is written, for LEFT and for JOIN; and, as what it
-// competes with, from one EndpointSlice in the API until the maps. Every service has one
-// backend on each of ten nodes. The API is faked but where it is said to be real.
+// BenchmarkToMaps measures the time from the agent's decision, which is published on its socket, until the last map of
+// the load balancer is written, for LEFT and for JOIN. For comparison it also measures the time from one EndpointSlice
+// in the API to the maps. Every service has one backend on each of ten nodes. The API is faked, except where the case
+// names a real one.
 func BenchmarkToMaps(b *testing.B) {
 	for _, size := range []toMaps{
 		{services: 100, nodes: 10}, {services: 1000, nodes: 100}, {services: 1000, nodes: 10}, {services: 100, nodes: 10, maglev: true},
@@ -99,8 +99,8 @@ func (size toMaps) measure(b *testing.B) {
 	report("slice", slice)
 }
 
-// processorTime is what the process has used so far. On a busy machine it tells more than
-// the time that has passed.
+// processorTime returns the processor time that the process has used so far. On a busy machine it is a better measure
+// than elapsed time.
 func processorTime(t testing.TB) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -109,8 +109,8 @@ func processorTime(t testing.TB) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// took is how long it takes after change until the frontends have so many backends, and all
-// of them are in the maps.
+// took returns the time from the change until the frontends have this number of backends and all of them are in the
+// maps.
 func (b *balancer) took(t testing.TB, backends int, change func()) time.Duration {
 	began := time.Now()
 	change()
@@ -129,7 +129,7 @@ func (b *balancer) until(t testing.TB, backends int) {
 				pending++
 			}
 			if pending > 0 {
-				continue // counting backends is dear, and for the end
+				continue // counting backends is expensive, and only the final count matters
 			}
 			if fe.Type != loadbalancer.SVCTypeClusterIP {
 				continue // the same backends again
@@ -164,7 +164,7 @@ func (b *balancer) addService(t testing.TB, i, nodes int, external bool) {
 			Type: slimcorev1.ServiceTypeClusterIP, ClusterIP: address(96, i), ClusterIPs: []string{address(96, i)}, Ports: []slimcorev1.ServicePort{port},
 		},
 	}
-	if external { // Maglev's tables are made for these only
+	if external { // only these get tables of Maglev
 		svc.Spec.Type = slimcorev1.ServiceTypeLoadBalancer
 		svc.Status.LoadBalancer.Ingress = []slimcorev1.LoadBalancerIngress{{IP: address(97, i)}}
 	}

@@ -18,7 +18,7 @@ func defaultSelection(w *writer.Writer) selectFunc { return w.DefaultSelectBacke
 
 func setSelection(w *writer.Writer, choose selectFunc) { w.SetSelectBackendsFunc(choose) }
 
-// backendsOf are all backends, with the service of each.
+// backendsOf returns all backends, with the service of each.
 func backendsOf(w *writer.Writer, txn statedb.ReadTxn) iter.Seq2[loadbalancer.ServiceName, backend] {
 	return func(yield func(loadbalancer.ServiceName, backend) bool) {
 		for be := range w.Backends().All(txn) {

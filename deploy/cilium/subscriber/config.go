@@ -10,13 +10,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// What to do with a frontend whose usable backends are all on LEFT nodes.
+// The choices for a frontend whose usable backends are all on LEFT nodes.
 const (
 	allLeftKeep = "keep" // its backends stay: connections to dead ones time out
-	allLeftDrop = "drop" // it has none: connections are refused at once
+	allLeftDrop = "drop" // it loses its backends: connections are refused at once
 )
 
-// Config are the flags of the cell.
+// Config holds the flags of the cell.
 type Config struct {
 	FencingAgentSocket         string        // empty: the cell does nothing
 	FencingAgentHold           time.Duration // how long an agent may be silent

@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// becomeNobody gives root up for good: with it the load balancer takes the kernel's maps.
+// becomeNobody gives up root for good: as root the load balancer would use the kernel's maps.
 func becomeNobody() error {
 	const nobody = 65534
 	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
@@ -71,20 +71,19 @@ func becomeNobody() error {
 // realMaps reports whether BPF maps of the kernel are used, which needs root and a bpffs.
 func realMaps() bool { return os.Getenv("FENCING_TEST_BPF") != "" }
 
-// balancer is Cilium's load balancer with the subscriber, from the API server's objects,
-// to the maps.
+// balancer is Cilium's load balancer with the subscriber. It reads objects from an API server and writes maps.
 type balancer struct {
 	hive    *hive.Hive
 	log     *slog.Logger
 	agent   *agent
 	client  *k8sfake.FakeClientset // nil with a real API server
-	slim    slimclient.Interface   // of either, to write with
+	slim    slimclient.Interface   // writes to the API server, real or faked
 	writer  *writer.Writer
 	maps    lbmaps.LBMaps
 	metrics Metrics
 }
 
-// newBalancer makes it, not started, with a faked API server. set are flags.
+// newBalancer returns a balancer with a faked API server and the flags in set. It is not started.
 func newBalancer(t testing.TB, set map[string]string) *balancer {
 	t.Helper()
 	return newBalancerOn(t, fakeAPI, set)
@@ -94,7 +93,7 @@ func fakeAPI(b *balancer) cell.Cell {
 	return cell.Group(k8sfake.FakeClientCell(), cell.Invoke(func(c *k8sfake.FakeClientset) { b.client, b.slim = c, c.Slim() }))
 }
 
-// newBalancerOn makes it with the API server that the cell has a client of.
+// newBalancerOn returns a balancer on the API server whose client the cell provides.
 func newBalancerOn(t testing.TB, api func(*balancer) cell.Cell, set map[string]string) *balancer {
 	t.Helper()
 	b := &balancer{agent: newAgent(t), log: hivetest.Logger(t, hivetest.LogLevel(slog.LevelInfo))}
@@ -133,7 +132,7 @@ func (b *balancer) cells() cell.Cell {
 		podTables,
 		cell.Config(envoycfg.SecretSyncConfig{}),
 		kpr.Cell,
-		cell.Config(loadbalancer.TestConfig{TestFaultProbability: 0.1}), // of operations on faked maps
+		cell.Config(loadbalancer.TestConfig{TestFaultProbability: 0.1}), // one in ten operations on faked maps fails
 		metrics.Cell,
 		maglev.Cell,
 		lbipamconfig.Cell,
@@ -165,7 +164,7 @@ type agent struct {
 	hub    *publish.Hub
 	server *publish.Server
 	served chan error
-	left   map[string]bool // as the agent remembers
+	left   map[string]bool // the nodes that the agent remembers as LEFT
 	roster []string
 	counts *prometheus.Registry
 }
@@ -240,7 +239,7 @@ func (a *agent) publish(kind fencingv1.EventType, names ...string) {
 	hub.Publish(edges...)
 }
 
-// dropped is how many streams the agent has ended because their subscriber was too slow.
+// dropped returns the number of streams that the agent has ended because their subscriber was too slow.
 func (a *agent) dropped() (count float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,7 +257,7 @@ func (a *agent) dropped() (count float64) {
 	return count
 }
 
-// status is what subscribers read of it: who is a member, and who was LEFT before they came.
+// status returns what subscribers read: the members, and the nodes that had LEFT before the subscriber connected.
 func (a *agent) status() *fencingv1.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -273,7 +272,7 @@ func (a *agent) status() *fencingv1.Status {
 	return st
 }
 
-// commands are what scripts say of the agent.
+// commands returns the commands with which scripts control the agent.
 func (a *agent) commands() map[string]script.Cmd {
 	command := func(summary string, run func(args []string) error) script.Cmd {
 		return script.Command(script.CmdUsage{Summary: summary, Args: "node..."},

@@ -20,12 +20,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
-// controlPlaneEnv names the program of the control plane, where it is not the one of make
-// test-kube.
+// controlPlaneEnv names the program of the control plane, if it is not the one that make test-kube builds.
 const controlPlaneEnv = "FENCING_KUBETEST"
 
 // newControlPlane starts an etcd and a kube-apiserver with the namespace of the services. It
-// skips the test where their program, which takes minutes to build, is not there.
+// skips the test if their program, which takes minutes to build, is missing.
 func newControlPlane(t testing.TB) *controlplane.ControlPlane {
 	t.Helper()
 	binary := os.Getenv(controlPlaneEnv)
@@ -61,8 +60,7 @@ func newControlPlane(t testing.TB) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server makes this one by itself soon after it is ready, and Cilium's client does
-	// not start without.
+	// The server creates this namespace soon after it is ready, and Cilium's client does not start without it.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -82,7 +80,7 @@ func newControlPlane(t testing.TB) *controlplane.ControlPlane {
 	return plane
 }
 
-// newBalancerWith makes a balancer whose client is Cilium's own, of this API server.
+// newBalancerWith makes a balancer whose client is Cilium's own, connected to this API server.
 func newBalancerWith(t testing.TB, plane *controlplane.ControlPlane, set map[string]string) *balancer {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -90,7 +88,7 @@ func newBalancerWith(t testing.TB, plane *controlplane.ControlPlane, set map[str
 		t.Fatal(err)
 	}
 	set["k8s-kubeconfig-path"] = kubeconfig
-	writer := plane.Admin() // without the limit on the requests of Cilium's
+	writer := plane.Admin() // without the request limit of Cilium's client
 	writer.ContentType = "application/vnd.kubernetes.protobuf"
 	slim, err := slimclient.NewForConfig(writer)
 	if err != nil {
@@ -155,7 +153,7 @@ func TestBeforeKubernetesKnows(t *testing.T) {
 	if got := lb.endpointsOn(t, services, "n1"); got != services {
 		t.Fatalf("the API has %d endpoints on n1, want %d", got, services)
 	}
-	// Only a change of Kubernetes' shows that its view has come again; n1 stays out with it.
+	// Only a change in Kubernetes shows that its view arrives again; n1 stays out even then.
 	lb.updateSlice(t, 1, nodes, perService-1)
 	want("Kubernetes, back again, removes one", 26)
 	lb.agent.publish(fencingv1.EventType_JOIN, "n1")
@@ -168,7 +166,7 @@ func TestBeforeKubernetesKnows(t *testing.T) {
 	want("n8 is in but for the endpoint that Kubernetes has removed meanwhile", 28)
 }
 
-// endpointsOn is how many endpoints on the node the API has, of the services 1 to the last.
+// endpointsOn returns the number of endpoints on the node that the API has for the services 1 to last.
 func (b *balancer) endpointsOn(t testing.TB, last int, node string) (count int) {
 	t.Helper()
 	for i := 1; i <= last; i++ {

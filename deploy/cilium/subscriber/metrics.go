@@ -7,7 +7,7 @@ import (
 
 const metricsSubsystem = "fencing_agent"
 
-// Metrics of the cell.
+// Metrics holds the metrics of the cell.
 type Metrics struct {
 	NodesOut     metric.Gauge
 	Ruling       metric.Vec[metric.Gauge]
@@ -23,7 +23,7 @@ func newMetrics() Metrics {
 		}),
 		Ruling: metric.NewGaugeVec(metric.GaugeOpts{
 			Namespace: metrics.Namespace, Subsystem: metricsSubsystem, Name: "ruling",
-			Help: "1 for who rules which backends there are: agent, or Kubernetes because of no_answer, no_quorum or too_many",
+			Help: "1 for what decides which backends are used: agent, or Kubernetes because of no_answer, no_quorum or too_many",
 		}, []string{"mode"}),
 		Refreshed: metric.NewCounter(metric.CounterOpts{
 			Namespace: metrics.Namespace, Subsystem: metricsSubsystem, Name: "services_refreshed_total",

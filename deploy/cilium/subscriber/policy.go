@@ -6,17 +6,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// mode says who decides which backends there are.
+// mode states what decides which backends are used.
 type mode string
 
 const (
 	modeAgent    mode = "agent"     // LEFT nodes are out
-	modeNoAnswer mode = "no_answer" // the agent has not answered, or is silent for too long
+	modeNoAnswer mode = "no_answer" // the agent has not answered, or has been silent for too long
 	modeNoQuorum mode = "no_quorum" // the agent does not count its own node as available
 	modeTooMany  mode = "too_many"  // more nodes are LEFT than the limit allows
 )
 
-// ruling is what follows from the agent's state.
+// ruling is the conclusion from the agent's state.
 type ruling struct {
 	mode   mode
 	reason string // for people; empty for modeAgent

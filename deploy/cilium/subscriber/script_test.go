@@ -14,7 +14,7 @@ import (
 )
 
 // TestScript runs the stories in testdata on the real tables and reconciler, with the real
-// server of the agent's API on the other end. A story's flags stand in its first line.
+// server of the agent's API on the other end. A story's flags are in its first line.
 func TestScript(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)

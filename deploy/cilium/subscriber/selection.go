@@ -21,7 +21,7 @@ type selection struct {
 	base     selectFunc
 	keepLast bool // a frontend whose usable backends are all out keeps them
 	out      atomic.Pointer[nodeSet]
-	used     atomic.Uint64 // calls; none in a refresh means that another component took the hook
+	used     atomic.Uint64 // number of calls; if a refresh causes none, another component took the hook
 }
 
 func newSelection(base selectFunc, keepLast bool) *selection {

@@ -95,8 +95,8 @@ func TestChoiceIsThatOfTheMoment(t *testing.T) {
 	}
 }
 
-// TestBaseSeesTheRest: what the cell builds on falls back as if Kubernetes had removed the
-// backends, for instance from its own zone to another.
+// TestBaseSeesTheRest: the selection on which the cell builds falls back as if Kubernetes had removed the backends, for
+// instance from its own zone to another.
 func TestBaseSeesTheRest(t *testing.T) {
 	preferA := func(_ statedb.ReadTxn, bes backends, _ *loadbalancer.Service, _ *loadbalancer.Frontend) backends {
 		for be := range bes {

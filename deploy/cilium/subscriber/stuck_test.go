@@ -14,7 +14,7 @@ import (
 // TestStuckCellDelaysNobody: somebody in cilium-agent holds the load balancer's tables, so
 // that the cell hangs in its update. The agent goes on, and so does another subscriber, for
 // more changes than fit into the agent's queue; the cell still takes them from its stream,
-// and in the end does what is the case then, not what it missed one by one.
+// and in the end it applies the state of that moment, not each change that it missed.
 func TestStuckCellDelaysNobody(t *testing.T) {
 	const nodes, edges = 10, 5000
 	lb := newBalancer(t, map[string]string{"lb-test-fault-probability": "0", "fencing-agent-hold": "1m"})
@@ -68,8 +68,8 @@ func TestStuckCellDelaysNobody(t *testing.T) {
 			}
 		}
 	}
-	// Once in the update in which it hung, once for all that came meanwhile, and for the last
-	// events if these were still under way.
+	// Services are selected again once in the update that hung, once for all changes that came meanwhile, and for the
+	// last events if these were still under way.
 	if got := lb.metrics.Refreshed.Get() - before; got > edges/100 {
 		t.Errorf("services were selected again %v times for %d edges", got, edges)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // Cell takes the backends of LEFT nodes out of the load balancer. It must come after the cells of cilium-agent: the
-// last cell to set the selection hook has it.
+// last cell to set the selection hook keeps it.
 var Cell = cell.Module(
 	"fencing-agent",
 	"Takes backends of LEFT nodes out of the load balancer",
@@ -74,7 +74,7 @@ type subscriber struct {
 	metrics   Metrics
 	selection *selection
 	own       string
-	ruled     mode // as last logged
+	ruled     mode // the mode that was last logged
 }
 
 // follow follows the agent until ctx ends. At the end the set is not changed: the process ends, and the maps with the
@@ -114,7 +114,7 @@ func (s *subscriber) update(u client.Update, health cell.Health) {
 	case r.mode != modeAgent:
 		health.Degraded("Kubernetes' view of the backends applies", errors.New(r.reason))
 	case !u.Connected:
-		health.OK("The fencing agent is away; its last word is in force: " + describe(r.out))
+		health.OK("The fencing agent is away; its last report stays in force: " + describe(r.out))
 	default:
 		health.OK("LEFT is in force: " + describe(r.out))
 	}
@@ -134,9 +134,9 @@ func (s *subscriber) tell(r ruling, changed nodeSet, refreshed int) {
 	s.ruled = r.mode
 }
 
-// apply makes out the nodes whose backends are out, and refreshes every frontend with a backend on a node that
-// changed. Frontends that a policy redirects to pods of this node need no refresh: this node is never out. hooked
-// tells whether the selection was used.
+// apply sets the nodes whose backends are out, and refreshes every frontend with a backend on a node that changed.
+// Frontends that a policy redirects to pods of this node need no refresh: this node is never out. hooked reports
+// whether the selection was used.
 func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, err error) {
 	txn := s.writer.WriteTxn()
 	before := *s.selection.out.Load()
@@ -165,7 +165,7 @@ func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, er
 	return len(touched), !selected || s.selection.used.Load() > used, nil
 }
 
-// difference is the nodes that are in only one of the sets.
+// difference returns the nodes that are in only one of the sets.
 func difference(a, b nodeSet) nodeSet {
 	d := nodeSet{}
 	for name := range a {

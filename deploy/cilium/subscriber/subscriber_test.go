@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// TestHealthAndMetrics: who looks at cilium-agent learns what is out, and why nothing is;
-// also when another component took the hook, so that LEFT has no effect.
+// TestHealthAndMetrics: cilium-agent shows which nodes are out, and why none is. It also shows that another component
+// took the hook, so that LEFT has no effect.
 func TestHealthAndMetrics(t *testing.T) {
 	lb := newBalancer(t, map[string]string{"lb-test-fault-probability": "0"})
 	if err := lb.hive.Start(lb.log, t.Context()); err != nil {

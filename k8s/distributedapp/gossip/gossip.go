@@ -74,7 +74,7 @@ func New(o Options) (*Gossip, error) {
 	return g, nil
 }
 
-// Members lists the names of the replicas that this one knows of, itself included, and returns when that list last
+// Members lists the names of the replicas that this one knows, including itself, and returns when that list last
 // changed.
 func (g *Gossip) Members() (names []string, changed time.Time) {
 	for _, n := range g.list.Members() {
@@ -86,7 +86,7 @@ func (g *Gossip) Members() (names []string, changed time.Time) {
 	return names, g.changed
 }
 
-// Address is the address at which other replicas reach this one.
+// Address returns the address at which other replicas reach this one.
 func (g *Gossip) Address() string { return g.list.LocalNode().Address() }
 
 // Tell sends a message to all other replicas. It does not wait.
@@ -163,7 +163,7 @@ func (g *Gossip) leave() error {
 // delegate holds the callbacks of memberlist. They must not block.
 type delegate struct{ g *Gossip }
 
-// NodeMeta is the version of the program.
+// NodeMeta returns the version of the program.
 func (d delegate) NodeMeta(limit int) []byte {
 	v := []byte(d.g.o.Version)
 	return v[:min(len(v), limit)]

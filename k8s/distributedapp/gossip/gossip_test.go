@@ -170,7 +170,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Guard: a member that accepts nothing does not delay others, and uses a bounded amount of memory.
+// Guard: a member that reads nothing does not delay others, and uses a bounded amount of memory.
 func TestMemberThatTakesNothing(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts and never reads
 	if err != nil {

@@ -25,13 +25,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return prometheus.CounterOpts{Namespace: "fencing_operator", Name: name, Help: help}
 	}
 	m := &Metrics{
-		members: prometheus.NewGauge(prometheus.GaugeOpts(options("members", "Replicas that this one knows of, itself included."))),
+		members: prometheus.NewGauge(prometheus.GaugeOpts(options("members", "Replicas that this one knows, including itself."))),
 		messages: prometheus.NewCounterVec(options("gossip_messages_total",
-			"Messages that were handed over, by direction and kind. One to three replicas is two messages."), []string{"direction", "kind"}),
+			"Messages that were handed over, by direction and kind. A message to all of three replicas counts as two."), []string{"direction", "kind"}),
 		bytes:   prometheus.NewCounterVec(options("gossip_bytes_total", "Bytes of these messages, without memberlist's own traffic."), []string{"direction"}),
 		refused: prometheus.NewCounter(options("gossip_refused_total", "Messages that no replica sends: too long, unreadable, of no known kind.")),
 		dropped: prometheus.NewCounter(options("gossip_dropped_total",
-			"Messages that were not sent, because the replica they were for did not take those before, or that did not arrive.")),
+			"Messages that did not arrive, or were not sent because their receiver had not taken the ones before.")),
 		joins: prometheus.NewCounter(options("gossip_join_failures_total", "Attempts to join peers that reached none of them. Each is tried again.")),
 	}
 	r.MustRegister(m.members, m.messages, m.bytes, m.refused, m.dropped, m.joins)

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// GrantTo is a record that grants to one node; its sequence distinguishes it from others.
+// GrantTo returns a record that grants to one node; its sequence distinguishes it from others.
 func GrantTo(sequence uint64, node string) leasequorum.Record {
 	return leasequorum.Record{
 		Instance: 1, Tag: leasequorum.Tag{Boot: 1, Process: 1, Sequence: sequence},

@@ -37,5 +37,5 @@ func (l *Lease) version() leasequorum.Version {
 // Delete deletes the Lease, as a careless person does.
 func (l *Lease) Delete() { l.present = false }
 
-// Record is the record that was written last, even if the Lease was deleted since.
+// Record returns the record that was written last, even if the Lease has been deleted since.
 func (l *Lease) Record() leasequorum.Record { return l.record }

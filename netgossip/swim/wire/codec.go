@@ -26,7 +26,7 @@ const (
 	checksumSize = 4
 )
 
-// ErrOtherRoster says that a packet numbers its sender by another roster than this node's. The sender uses its name if
+// ErrOtherRoster means that a packet numbers its sender by another roster than this node's. The sender uses its name if
 // it gets no answer.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
@@ -218,7 +218,7 @@ func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 			return Message{}, err
 		}
 	} else {
-		return Message{}, errors.New("packet: neither probe nor reply nor word")
+		return Message{}, errors.New("packet: it is neither a probe nor a reply nor a word")
 	}
 	if m.ID == 0 {
 		return Message{}, errors.New("packet: id is zero")
@@ -243,7 +243,7 @@ func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	case m.Kind == Probe && m.Roster != tag:
 		return fmt.Errorf("packet: %w", ErrOtherRoster)
 	case number > uint32(r.Size()):
-		return fmt.Errorf("packet: sender is member %d of a roster of %d", number, r.Size())
+		return fmt.Errorf("packet: the sender has the number %d in a roster of %d", number, r.Size())
 	}
 	m.Member = int(number - 1)
 	return nil
@@ -260,14 +260,14 @@ func (m *Message) say(a *Reply, r *roster.Roster) error {
 	case said != 1:
 		return fmt.Errorf("reply has %d kinds of content, but exactly one is allowed", said)
 	case a.GetSight() > Sight_SIGHT_UNSEEN || a.GetSight() < 0:
-		return fmt.Errorf("reply with the unknown sight %d", a.GetSight())
+		return fmt.Errorf("the reply has the unknown sight %d", a.GetSight())
 	case (a.GetStatement() == nil) != (a.GetDigest() == 0):
-		return errors.New("reply with a statement or its digest alone")
+		return errors.New("the reply has a statement without a digest, or a digest without a statement")
 	}
 	m.Unchanged, m.Sight, m.Sees = a.GetUnchanged(), netgossip.Sight(a.GetSight()), a.GetSees()
 	if relay := a.GetRelay(); relay != nil {
 		if relay.GetLog() == 0 || relay.GetInstance() == 0 {
-			return errors.New("reply relays no decision")
+			return errors.New("the reply relays no decision")
 		}
 		m.Relay = netgossip.Relay{Log: relay.GetLog(), Instance: relay.GetInstance()}
 		m.RelayAge = time.Duration(relay.GetAgeMs()) * time.Millisecond

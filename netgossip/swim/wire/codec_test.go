@@ -131,7 +131,7 @@ func TestLargestPacketFits(t *testing.T) {
 	s.View, s.Guarded, s.Lost = s.Seen, s.Seen, s.Seen
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
-	for i := range s.Facts { // what no node says: each field is as long as it may be
+	for i := range s.Facts { // no real statement is like this: each field is as long as it may be
 		s.Facts[i] = netgossip.Fact{Kind: netgossip.FactSentence, Name: 1, Boot: 1, Timeout: netgossip.MaxSentence, Teller: 1}
 	}
 	s.Version = strings.Repeat("é", 200)
@@ -248,18 +248,18 @@ func TestDecodeRefuses(t *testing.T) {
 		"flipped bit":    {flipped, "checksum"},
 		"truncated":      {good[:len(good)-2], "checksum"},
 		"not protobuf":   {seal([]byte{0xff, 0xff, 0xff}), "packet: "},
-		"no kind":        {seal([]byte{0x50, 1}), "neither probe nor reply"},
+		"no kind":        {seal([]byte{0x50, 1}), "neither a probe nor a reply"},
 		"zero id":        {exchange(func(x *Reply) { x.Id = 0 }), "id is zero"},
 		"no sender":      {exchange(func(x *Reply) { x.Sender = "" }), "either named or numbered"},
 		"two senders":    {exchange(func(x *Reply) { x.Member = 1 }), "either named or numbered"},
-		"far sender":     {exchange(func(x *Reply) { x.Sender, x.Member = "", 5 }), "sender is member 5 of a roster of 4"},
+		"far sender":     {exchange(func(x *Reply) { x.Sender, x.Member = "", 5 }), "the sender has the number 5 in a roster of 4"},
 		"long sender":    {exchange(func(x *Reply) { x.Sender = strings.Repeat("x", 254) }), "sender name has 254"},
 		"nothing said":   {exchange(func(x *Reply) { x.Statement, x.Digest = nil, 0 }), "reply has 0 kinds of content"},
 		"two things":     {exchange(func(x *Reply) { x.Unchanged = true }), "reply has 2 kinds of content"},
 		"strange sight":  {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, 3 }), "unknown sight 3"},
 		"negative sight": {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, -1 }), "unknown sight -1"},
-		"no digest":      {exchange(func(x *Reply) { x.Digest = 0 }), "or its digest alone"},
-		"only a digest":  {exchange(func(x *Reply) { x.Statement, x.Unchanged = nil, true }), "or its digest alone"},
+		"no digest":      {exchange(func(x *Reply) { x.Digest = 0 }), "or a digest without a statement"},
+		"only a digest":  {exchange(func(x *Reply) { x.Statement, x.Unchanged = nil, true }), "or a digest without a statement"},
 		"other roster":   {probe(&Question{Id: 1, Member: 1, Roster: RosterTag(r) + 1}), "another roster"},
 		"strange form":   {exchange(func(x *Reply) { x.Statement.Seen = []byte{3, 1} }), "unknown form 3"},
 		"wide seen":      {exchange(func(x *Reply) { x.Statement.Seen = []byte{formBitmap, 0x10} }), "seen: set names member 4 of a roster of 4"},

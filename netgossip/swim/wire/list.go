@@ -76,9 +76,9 @@ func pieceFromWire(w *Part) (Piece, error) {
 	case w == nil:
 		return Piece{}, nil
 	case list.IsZero():
-		return Piece{}, errors.New("reply with a piece of an unknown list")
+		return Piece{}, errors.New("the reply has a piece of an unknown list")
 	case n == 0 || n > PieceSize || w.GetTotal() > MaxList || uint64(w.GetOffset())+n > uint64(w.GetTotal()):
-		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d of a list of %d bytes", n, w.GetOffset(), w.GetTotal())
+		return Piece{}, fmt.Errorf("the reply has %d bytes from byte %d of a list of %d bytes", n, w.GetOffset(), w.GetTotal())
 	}
 	return Piece{list, int(w.GetOffset()), int(w.GetTotal()), w.GetText()}, nil
 }
@@ -136,7 +136,7 @@ func DecodeList(text []byte) ([]roster.Member, error) {
 			return fail("a name has %d bytes, but must have 1 to %d and be UTF-8", n, MaxName)
 		}
 		if len(e.GetAddresses()) != len(l.GetNetworks()) {
-			return fail("%d addresses on %d networks", len(e.GetAddresses()), len(l.GetNetworks()))
+			return fail("a member has %d addresses on %d networks", len(e.GetAddresses()), len(l.GetNetworks()))
 		}
 		m := roster.Member{Name: e.GetName(), Addresses: map[string]string{}}
 		for i, at := range e.GetAddresses() {

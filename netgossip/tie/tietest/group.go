@@ -21,14 +21,14 @@ type Rig struct {
 	// New creates the tie-breaker of a node. All members of a rig share the place where their grants are stored. Other
 	// work of a tie-breaker, such as I/O, is done within its Step.
 	New func(r *roster.Roster, e tie.Evidence, boot uint64, now boottime.Instant) tie.Breaker
-	// MaxAge is how long members' statements count.
+	// MaxAge is the time for which members' statements count.
 	MaxAge time.Duration
 	// Decides is the time within which an equal split without obstacles is decided.
 	Decides time.Duration
 	// Horizon is the horizon in the nodes' statements, unless a scenario uses another one.
 	Horizon time.Duration
-	// OneHorizon says that the tie-breaker always waits for Horizon, whatever the nodes state. Its caller has to check
-	// the horizons of the others itself, like package watchdog in the slots of a LUN.
+	// OneHorizon reports that the tie-breaker always waits for Horizon, whatever the nodes state. Its caller has to
+	// check the horizons of the others itself, like package watchdog in the slots of a LUN.
 	OneHorizon bool
 }
 

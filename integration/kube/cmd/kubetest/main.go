@@ -4,8 +4,7 @@
 //
 //	kubetest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl [FLAGS]
 //
-// The first argument says which of them it is; so does its own name, when it is called
-// through a link.
+// The first argument selects one of them; a link with the name of one of them selects it as well.
 package main
 
 import (
