@@ -208,24 +208,28 @@ func multipathFeatures(params string) []string {
 }
 
 // wwid returns the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
-// which may take over the device at any time.
-func (h host) wwid(number uint64) string {
-	dir := h.blockDir(number)
-	if id := attribute(dir, "dm", "uuid"); id != "" {
-		lun, multipath := strings.CutPrefix(id, "mpath-")
-		naa, isNAA := strings.CutPrefix(lun, "3") // the type of the SCSI identifier
-		eui, isEUI := strings.CutPrefix(lun, "2")
-		switch {
-		case !multipath:
-			return id
-		case isNAA:
-			return "naa." + naa
-		case isEUI:
-			return "eui." + eui
-		case strings.HasPrefix(lun, "eui."), strings.HasPrefix(lun, "uuid."), strings.HasPrefix(lun, "nvme."):
-			return lun // of an NVMe namespace
+// which may take over the device at any time. A partition has that of its disk and its number, so that a clone of the
+// disk is another one.
+func (h host) wwid(number uint64) string { return identity(h.blockDir(number)) }
+
+// partitionOfMap begins the identity of a partition that kpartx has made of a multipath device.
+var partitionOfMap = regexp.MustCompile(`^part([0-9]+)-(` + multipathUUID + `.*)$`)
+
+// identity returns the wwid of the device that sysfs has in dir.
+func identity(dir string) string {
+	if number := attribute(dir, "partition"); number != "" {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return ""
 		}
-		return "" // other types are written in several ways
+		return partOf(identity(filepath.Dir(real)), number)
+	}
+	id := attribute(dir, "dm", "uuid")
+	if m := partitionOfMap.FindStringSubmatch(id); m != nil {
+		return partOf(identityOfMap(m[2]), m[1])
+	}
+	if id != "" {
+		return identityOfMap(id)
 	}
 	for _, parts := range [][]string{{"device", "wwid"}, {"wwid"}} {
 		if id := attribute(append([]string{dir}, parts...)...); id != "" {
@@ -233,6 +237,32 @@ func (h host) wwid(number uint64) string {
 		}
 	}
 	return ""
+}
+
+func partOf(disk, number string) string {
+	if disk == "" {
+		return ""
+	}
+	return disk + "-part" + number
+}
+
+// identityOfMap returns the kernel's name of the LUN whose paths a device mapper device of this name joins; of another
+// device, such as a logical volume, it is that name.
+func identityOfMap(id string) string {
+	lun, multipath := strings.CutPrefix(id, multipathUUID)
+	naa, isNAA := strings.CutPrefix(lun, "3") // the type of the SCSI identifier
+	eui, isEUI := strings.CutPrefix(lun, "2")
+	switch {
+	case !multipath:
+		return id
+	case isNAA:
+		return "naa." + naa
+	case isEUI:
+		return "eui." + eui
+	case strings.HasPrefix(lun, "eui."), strings.HasPrefix(lun, "uuid."), strings.HasPrefix(lun, "nvme."):
+		return lun // of an NVMe namespace
+	}
+	return "" // other types are written in several ways
 }
 
 // attribute returns the content of a file without its line break, or "".

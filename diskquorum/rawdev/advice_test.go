@@ -129,8 +129,12 @@ func TestAdvice(t *testing.T) {
 		{"name of the kernel", "/dev/dm-3", unix.Mkdev(253, 3), nil, quiet, []string{"use /dev/mapper/fence"}},
 		{"one path of several", "/dev/disk/by-id/x", unix.Mkdev(8, 16), nil, quiet, []string{"is one path of the multipath device /dev/mapper/fence"}},
 		{"FC, named by the kernel", "DEV/sde", unix.Mkdev(8, 64), nil, "", []string{"use /dev/disk/by-id/wwn-0x5"}},
-		{"FC, off", "/dev/disk/by-id/wwn-0x5", unix.Mkdev(8, 64), map[string]string{"sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo": "off"}, "", []string{"fast_io_fail_tmo off): set fast_io_fail_tmo 1"}},
+		{"FC, off", "/dev/disk/by-id/wwn-0x5", unix.Mkdev(8, 64), map[string]string{"sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo": "off"}, "",
+			[]string{"fast_io_fail_tmo off): echo 1 > /sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo, and a udev rule"}},
 		{"FC, slow", "/dev/disk/by-id/wwn-0x5", unix.Mkdev(8, 64), map[string]string{"sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo": "60"}, "", []string{"fast_io_fail_tmo 60)"}},
+		{"FC, joined", "/dev/mapper/fence", unix.Mkdev(253, 3), map[string]string{
+			"sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo": "off", "sys/devices/virtual/block/dm-3/slaves/sde": "-> sys/devices/host3/rport-3:0-2/target3/3:0:0:1/block/sde",
+		}, quiet, []string{"fast_io_fail_tmo off): set fast_io_fail_tmo 1 in the overrides of multipath.conf"}},
 		{"NVMe, all defaults, two paths", "DEV/nvme0n1", unix.Mkdev(259, 1), nvmeDefaults("nvme0", "nvme1"), "", []string{
 			"use /dev/disk/by-id/nvme-uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8",
 			"nvme0 reports a lost path only after up to 15 s (keep-alive 5 s): connect it with --keep-alive-tmo=1",
@@ -180,6 +184,18 @@ func TestWWIDIsTheSameWithMultipath(t *testing.T) {
 		if got := h.wwid(number); got != want {
 			t.Errorf("uuid %q: wwid %q, want %q", uuid, got, want)
 		}
+	}
+	const disk = "sys/devices/host3/rport-3:0-2/target3/3:0:0:1"
+	for name, edit := range map[string]map[string]string{
+		"of one path": {disk + "/wwid": "naa.600a0b81", disk + "/block/sde/sde1/partition": "7"},
+		"of a map":    {"sys/dev/block/8:65": "-> sys/devices/virtual/block/dm-3", "sys/devices/virtual/block/dm-3/dm/uuid": "part7-mpath-3600a0b81"},
+	} {
+		if got := (host{sys: filepath.Join(tree(t, storage(edit)), "sys")}).wwid(unix.Mkdev(8, 65)); got != "naa.600a0b81-part7" {
+			t.Errorf("a partition %s: wwid %q, want naa.600a0b81-part7", name, got)
+		}
+	}
+	if got := (host{sys: filepath.Join(tree(t, storage(nil)), "sys")}).wwid(unix.Mkdev(8, 65)); got != "" {
+		t.Errorf("wwid %q of a partition whose disk has none", got)
 	}
 	if got := (host{sys: filepath.Join(tree(t, storage(nil)), "sys")}).wwid(unix.Mkdev(9, 9)); got != "" {
 		t.Errorf("wwid %q of a device that sysfs does not know", got)

@@ -40,8 +40,11 @@ func (h host) transport(dir string, joined bool) []Advice {
 	if m := remotePort.FindStringSubmatch(real + "/"); m != nil {
 		text := attribute(h.sys, "class", "fc_remote_ports", m[1], "fast_io_fail_tmo")
 		if s, ok := seconds(text); text == "off" || ok && s > slowPath {
-			out = append(out, Advice{fmt.Sprintf("the FC port %s of %s reports a lost target late (fast_io_fail_tmo %s)", m[1], name, text),
-				"set fast_io_fail_tmo 1 in the overrides of multipath.conf"})
+			do := fmt.Sprintf(`echo 1 > /sys/class/fc_remote_ports/%s/fast_io_fail_tmo, and a udev rule that does so (SUBSYSTEM=="fc_remote_ports", ATTR{fast_io_fail_tmo}="1")`, m[1])
+			if joined {
+				do = "set fast_io_fail_tmo 1 in the overrides of multipath.conf"
+			}
+			out = append(out, Advice{fmt.Sprintf("the FC port %s of %s reports a lost target late (fast_io_fail_tmo %s)", m[1], name, text), do})
 		}
 	}
 	if !joined {

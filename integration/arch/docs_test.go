@@ -30,7 +30,7 @@ type document struct {
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
 	linkPattern = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
-	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)(?: KIND=([a-z]+))?`)
+	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)(?: KIND=([a-z0-9]+))?`)
 	toolPattern = regexp.MustCompile(`(?:fencectl|kubectl fence)((?: [a-z]+(?:-[a-z]+)*)+)`)
 	metric      = regexp.MustCompile(`fencing_agent_([a-z_]+)`)
 )

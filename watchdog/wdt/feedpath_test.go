@@ -70,7 +70,11 @@ func TestRealFeedDoesNotAllocate(t *testing.T) {
 	dev.fd = 1 << 20 // no such descriptor: the ioctl is made and refused
 	for _, byIO := range []bool{false, true} {
 		dev.feedsByIO = byIO
-		if err := dev.Feed(); err != unix.EBADF {
+		err := dev.Feed()
+		if err == unix.ENOSYS {
+			t.Skip("QEMU's user mode, which runs this test, has no calls of watchdogs")
+		}
+		if err != unix.EBADF {
 			t.Fatalf("Feed: %v", err)
 		}
 		if n := testing.AllocsPerRun(100, func() { _ = dev.Feed() }); n != 0 {
