@@ -236,7 +236,7 @@ func (a *Arbiter) updateLease() {
 		return
 	}
 	a.lease = l
-	if a.lastWriteOK && a.readBack && !a.stranded() { // an agent that claims its slot also reads devices that went back (B11)
+	if a.lastWriteOK && a.readBack && a.upToDate(a.cur.done) { // an agent that claims its slot also reads devices that went back (B11)
 		a.anchor = a.writeStart
 	}
 }

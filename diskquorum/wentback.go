@@ -158,6 +158,17 @@ func (t *Table) shows(i int, sequence uint64) bool {
 	return slices.ContainsFunc(t.devices, func(d deviceTable) bool { return d.slots[i].past.newest() >= sequence })
 }
 
+// upToDate reports whether most devices of the set are among these and have not gone back.
+func (a *Arbiter) upToDate(read deviceSet) bool {
+	good := 0
+	for d := range a.lanes {
+		if read.has(d) && !a.lanes[d].back {
+			good++
+		}
+	}
+	return good >= a.majority()
+}
+
 // stranded reports whether too few devices count: those that are ours and have not gone back.
 func (a *Arbiter) stranded() bool {
 	good := 0
