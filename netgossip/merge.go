@@ -60,6 +60,7 @@ type peer struct {
 	sighted   boottime.Instant // any packet at all, which proves one direction only
 	said      *Statement       // the original of statement, if that uses another roster
 	relay     Relay            // of the same answer
+	clock     boottime.Instant // Answer.Clock of the answer that set anchor
 	contact   bool             // the peer states that it sees us
 	mutual    bool             // the peer states that it sees us, and uses only rosters that we use
 }
@@ -177,7 +178,7 @@ func (m *Merger) hear(p *peer, a *Answer) {
 		p.mutual = p.mutual && p.contact
 		return
 	}
-	p.anchor = a.SentAt
+	p.anchor, p.clock = a.SentAt, a.Clock
 	if m.sameRoster(a.Statement) {
 		p.statement, p.said = a.Statement, nil
 		p.contact = a.Statement.Seen.Has(m.roster.Self)
@@ -220,6 +221,9 @@ func (m *Merger) Bar(peers roster.Set) { m.barred = peers }
 func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
+
+// Clock returns what the peer's clock showed when it made the answer that proves its latest statement; 0: unknown.
+func (m *Merger) Clock(p int) boottime.Instant { return m.peers[p].clock }
 
 // Said yields the latest statement of each of the members, if it is proven for an instant not before since. It yields
 // none for this node.
@@ -388,12 +392,12 @@ func (m *Merger) lastsUntil(expiry []boottime.Instant, now boottime.Instant, oth
 	case others <= 0:
 		return now.Add(m.maxAge)
 	default:
-		return kthLatest(expiry, others)
+		return KthLatest(expiry, others)
 	}
 }
 
-// kthLatest returns the k-th largest element (k from 1). It reorders s.
-func kthLatest(s []boottime.Instant, k int) boottime.Instant {
+// KthLatest returns the k-th largest element (k from 1). It reorders s.
+func KthLatest(s []boottime.Instant, k int) boottime.Instant {
 	lo, hi, want := 0, len(s)-1, len(s)-k
 	for lo < hi {
 		// Median of three keeps already sorted evidence, the usual case, linear.

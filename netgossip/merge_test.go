@@ -372,6 +372,7 @@ func TestStatementByAnotherRoster(t *testing.T) {
 	m := testMerger(t, 4, 1, Any())
 	m.countable = func(*roster.Standing) bool { return true }
 	st := &Statement{RosterDigest: 99, Seen: roster.SetOf(0), View: roster.SetOf(0, 1), Lost: roster.SetOf(2), Guarded: roster.SetOf(1)}
+	st.Dues.Add(sec, time.Second, 2)
 	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st})
 	if v := m.Evaluate(11*sec, 3); v.Counted.Has(1) || v.Contact.Has(1) || !v.Seen.Has(1) {
 		t.Errorf("its bit 0 was taken for this node: %+v", v)
@@ -381,7 +382,7 @@ func TestStatementByAnotherRoster(t *testing.T) {
 		t.Errorf("its word that it sees this node does not count: %+v", v)
 	}
 	got, _ := m.Statement(1)
-	if !got.View.IsEmpty() || !got.Lost.IsEmpty() || got.Seen != roster.FullSet(roster.MaxNodes) || got.Guarded != roster.FullSet(roster.MaxNodes) {
+	if !got.View.IsEmpty() || !got.Lost.IsEmpty() || got.Dues != (Dues{}) || got.Seen != roster.FullSet(roster.MaxNodes) || got.Guarded != roster.FullSet(roster.MaxNodes) {
 		t.Errorf("understood as %+v", got)
 	}
 	m.Answered(Answer{Peer: 1, SentAt: 12 * sec, Statement: st, Sees: true})

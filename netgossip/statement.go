@@ -55,8 +55,11 @@ type Statement struct {
 	// Guarded holds the peers whose latest statement says that their guard kills. A peer that is about to disarm reads
 	// here which nodes still take it for guarded.
 	Guarded roster.Set
-	// Lost holds the guarded peers that this node has not seen for longer than their horizon: its claims of their
-	// deaths. A claim covers that whole time, not only one moment.
+	// Dues holds the node's dated claims about guarded peers that it has lost. The node has stated to see none of them
+	// since a horizon before the due.
+	Dues Dues
+	// Lost holds the guarded peers that this node has not seen for 7 s longer than their horizon, for agents that do not
+	// read dues. A claim covers that whole time, not only one moment.
 	Lost  roster.Set
 	Guard Guard
 	// Terms defines how the node breaks ties. Agreed says that a majority of the roster has stated the same terms to
@@ -101,7 +104,7 @@ func (s *Statement) outdated(other *Statement) bool {
 func (s *Statement) foreign() *Statement {
 	f := *s
 	f.Seen, f.Guarded = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes)
-	f.View, f.Lost = roster.Set{}, roster.Set{}
+	f.View, f.Lost, f.Dues = roster.Set{}, roster.Set{}, Dues{}
 	return &f
 }
 
@@ -146,6 +149,8 @@ type Answer struct {
 	Sees bool
 	// Relay is the peer's relay in this reply; its Anchor is on this node's clock.
 	Relay Relay
+	// Clock is what the peer's clock showed when it replied with the statement, or a little less; 0: unknown.
+	Clock boottime.Instant
 }
 
 // Silence is a peer that this node and several others miss, each by its own probes, with the time since when this node

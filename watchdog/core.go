@@ -266,6 +266,7 @@ func (c *Core) weigh(now boottime.Instant) {
 	c.outcome = c.rosters.tally(c.view.Counted)
 	c.proof.follow(now, c.view.Seen)
 	c.proof.sight(now, c.voices.heard, c.voices.words)
+	c.proof.date()
 	c.followMajority(now)
 	c.followTerms()
 	c.united = c.unitedHalf()
@@ -427,6 +428,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Seen:         c.view.Seen,
 		View:         c.view.Counted,
 		Guarded:      c.proof.guarded,
+		Dues:         c.proof.dues,
 		Lost:         c.proof.lost,
 		Guard:        c.statedGuard(),
 		Terms:        c.terms.own,
@@ -443,7 +445,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st.Facts, again = c.proof.facts(now)
 	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
-		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // no part of its statement may count for others
+		st.Seen, st.View, st.Lost, st.Dues = roster.Set{}, roster.Set{}, roster.Set{}, netgossip.Dues{} // no part of its statement may count for others
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
 	}
 	return st

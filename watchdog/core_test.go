@@ -234,9 +234,9 @@ func TestBriefStallIsNoReasonToSayLeft(t *testing.T) {
 	if fx.Decision.Action != Starve || !fx.Left.IsEmpty() || len(fx.Ask) != 1 || fx.Ask[0] != roster.SetOf(1, 2) {
 		t.Fatalf("awake: %+v, left %v, asks %v", fx.Decision, c.cfg.Roster.Names(fx.Left), fx.Ask)
 	}
-	at := fx.Wake
-	if hear(c, 14*sec+sec/4+1, 1); at > 14*sec+sec/4+boottime.Instant(stallAgain) {
-		t.Fatalf("wakes at %v", time.Duration(at))
+	at := 14*sec + sec/4 + boottime.Instant(stallAgain)
+	if hear(c, 14*sec+sec/4+1, 1); fx.Wake > at {
+		t.Fatalf("wakes at %v", time.Duration(fx.Wake))
 	}
 	if fx := c.Step(at); !fx.Left.IsEmpty() || !fx.Joined.IsEmpty() || len(fx.Ask) != 1 || fx.Ask[0] != roster.SetOf(2) {
 		t.Errorf("one has answered: left %v, joined %v, asks %v", c.cfg.Roster.Names(fx.Left), c.cfg.Roster.Names(fx.Joined), fx.Ask)

@@ -81,8 +81,9 @@ func (s *sampled) rounds() (at []time.Duration) {
 	return at
 }
 
-// sampledClaim is when the core claims the death of peers that were seen until the evidence of 10 s ran out.
-var sampledClaim = lastSeen + testClaim - 500*time.Millisecond
+// sampledClaim is the first round about peers that were seen until the evidence of 10 s ran out: an inquiryPause before
+// this node's own due. The claim begins with the second step without them.
+var sampledClaim = lastSeen + 500*time.Millisecond + testHorizon - inquiryPause
 
 // Guard: the inquiry. In a large group most statements are old. A node that claims a death asks every member whose
 // claim is missing, each on one network, and has its proof as soon as they have answered.
@@ -92,12 +93,13 @@ func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
 	s.run(sampledClaim + 1500*time.Millisecond)
 	want := roster.FullSet(n - 1)
 	want.Remove(0)
-	if got := s.rounds(); len(got) != 1 || got[0] < inquiryDelay || s.asked[boottime.Instant(sampledClaim+got[0])] != want {
+	if got := s.rounds(); len(got) != 1 || got[0] > 0 || s.asked[boottime.Instant(sampledClaim+got[0])] != want {
 		t.Fatalf("rounds %v, asked %v", got, s.asked)
 	}
 	if a, b := s.ways[0][0].Len(), s.ways[0][1].Len(); a < n/2-2 || b < n/2-2 {
 		t.Errorf("the networks do not share the work: %d and %d", a, b)
 	}
+	s.run(sampledClaim + inquiryPause + time.Second) // this node claims, too
 	for p := 1; p <= 19; p++ {
 		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(n - 1)})
 	}
@@ -134,14 +136,14 @@ func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
 	if len(at) < 6 {
 		t.Fatalf("rounds at %v", at)
 	}
-	if got := s.asked[boottime.Instant(sampledClaim+at[1])]; got.Has(1) || !got.Has(10) || !got.Has(30) {
+	if got := s.asked[boottime.Instant(sampledClaim+at[1])]; got.Has(1) || !got.Has(10) || got.Has(30) {
 		t.Errorf("the second round asks %v", got)
 	}
 	if got := s.asked[boottime.Instant(sampledClaim+at[2])]; !got.Has(1) {
 		t.Errorf("the third round, after the claims have aged, asks %v", got)
 	}
 	pause := inquiryPause
-	for i := 1; i < len(at); i++ {
+	for i := 2; i < len(at); i++ { // the claims have started the rounds again
 		if got := at[i] - at[i-1]; got < pause || got > pause+time.Second {
 			t.Errorf("round %d comes %v after the one before it, want %v", i, got, pause)
 		}
@@ -181,7 +183,7 @@ func TestAnotherVictimBeginsTheInquiryAgain(t *testing.T) {
 		s := newSampled(t, 40, 2, nil)
 		s.run(sampledClaim - 500*time.Millisecond)
 		if later > 0 {
-			s.proof.peers[38].unseen = s.proof.peers[39].unseen.Add(later)
+			s.proof.peers[38].unseen = s.proof.since(&s.proof.peers[39]).Add(later)
 		}
 		s.run(sampledClaim + 45*time.Second)
 		at := s.rounds()
@@ -194,7 +196,7 @@ func TestAnotherVictimBeginsTheInquiryAgain(t *testing.T) {
 			if i > 0 && d-at[i-1] < inquiryPause {
 				t.Errorf("another victim after %v: rounds at %v", later, at)
 			}
-			if d > later {
+			if d >= later {
 				after = append(after, d)
 			}
 		}
@@ -216,10 +218,14 @@ func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 		{"nobody is missing", 0, nil, nil},
 		{"the victim was not guarded", 1, nil, func(s *sampled) { tell(s.Core, s.now, 39, netgossip.Statement{}) }},
 		{"the victim is heard one way", 1, nil, func(s *sampled) { s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) }},
+		{"the victim is heard one way, and another member claims its death", 1, nil, func(s *sampled) {
+			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim))
+			tell(s.Core, boottime.Instant(time.Minute), 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+		}},
 		{"others claim, and this node does not yet", 1, nil, func(s *sampled) {
-			s.run(lastSeen + ProofDelay + 2*time.Second)
+			s.run(lastSeen + undated + 2*time.Second)
 			tell(s.Core, s.now, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
-			s.run(lastSeen + ProofDelay + 10*time.Second)
+			s.run(lastSeen + undated + 10*time.Second)
 			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) // this ends the node's own claim
 		}},
 		{"this node has no majority", 25, nil, nil},
@@ -239,7 +245,7 @@ func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 func TestClaimStandsForTheHorizon(t *testing.T) {
 	for at, lost := range map[time.Duration]bool{-time.Second: false, time.Second: true} {
 		s := newSampled(t, 100, 1, nil)
-		s.run(lastSeen + testHorizon + ProofDelay + at)
+		s.run(lastSeen + testHorizon + undated + at)
 		if s.fx.Statement.Lost.Has(99) != lost {
 			t.Errorf("at %v: claimed %v", at, !lost)
 		}
@@ -273,16 +279,26 @@ func TestInquiryWaitsForTheGrant(t *testing.T) {
 	for _, tc := range []struct {
 		granted time.Duration // age of the grant
 		want    roster.Set
-	}{{time.Second, roster.Set{}}, {testClaim + time.Second, roster.FullSet(40).Minus(roster.FullSet(20))}} {
+	}{{time.Second, roster.Set{}}, {testHorizon - inquiryPause + time.Second, roster.FullSet(20).Minus(roster.SetOf(0))}} {
 		s := newSampled(t, 40, 20, nil)
 		s.run(sampledClaim + 20*time.Second)
 		c, now := s.Core, s.now
 		c.guard.Leases, c.proof.alone, c.breaker = true, 0, struct{ tie.Breaker }{} // a breaker without slots
-		c.proof.lost = roster.FullSet(40).Minus(roster.FullSet(20))
+		for p := range c.proof.peers {
+			c.proof.peers[p].check = 0
+		}
+		c.proof.missing = roster.FullSet(40).Minus(roster.FullSet(20))
 		c.proof.grantSince, c.proof.grantUntil = now.Add(-tc.granted), now.Add(time.Minute)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: now.Add(time.Minute)}
-		if judging(c, now).conclude(now); c.proof.inquiry.about != tc.want || !c.proof.Fenced().IsEmpty() {
-			t.Errorf("granted for %v: asks about %v, fenced %v", tc.granted, c.proof.inquiry.about, c.proof.Fenced())
+		c.proof.inquiry = inquiry{}
+		var asked roster.Set
+		judging(c, now).out = proverOutput{Wake: boottime.Never}
+		c.proof.conclude(now)
+		for _, on := range c.proof.out.Ask {
+			asked = asked.Union(on)
+		}
+		if asked != tc.want || !c.proof.Fenced().IsEmpty() {
+			t.Errorf("granted for %v: asks %v, fenced %v", tc.granted, asked, c.proof.Fenced())
 		}
 	}
 }

@@ -61,10 +61,10 @@ func (r *leaseRig) step() {
 func (r *leaseRig) say(view roster.Set, peers ...int) {
 	for _, p := range peers {
 		r.Merger().Answered(netgossip.Answer{
-			Peer: p, SentAt: r.now, Relay: netgossip.Relay{Log: leaseLog, Instance: 1, Anchor: r.now},
+			Peer: p, SentAt: r.now, Clock: r.now, Relay: netgossip.Relay{Log: leaseLog, Instance: 1, Anchor: r.now},
 			Statement: &netgossip.Statement{
 				Boot: uint64(0xb0 + p), Token: netgossip.Token{Nonce: uint64(0xb0 + p), Counter: 7}, RosterEpoch: r.cfg.Roster.Epoch,
-				RosterDigest: r.cfg.Roster.Digest, Seen: view, View: view, Lost: r.proof.lost,
+				RosterDigest: r.cfg.Roster.Digest, Seen: view, View: view, Lost: r.proof.lost, Dues: r.proof.dues,
 				Guard: netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 10 * time.Second, Horizon: 40 * time.Second},
 			},
 		})
@@ -218,7 +218,7 @@ func TestLeaseProvesDeaths(t *testing.T) {
 	for r.now < learnt+60*sec && r.fx.Fenced.IsEmpty() {
 		r.renew(sec)
 	}
-	if want := learnt + 40*sec + boottime.Instant(ProofDelay); r.fx.Fenced != roster.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
+	if want := learnt + 40*sec; r.fx.Fenced != roster.SetOf(2, 3) || r.now < want || r.now > want+2*sec {
 		t.Errorf("fenced %v, %v after the grant was learnt; want both after %v", r.cfg.Roster.Names(r.fx.Fenced), r.now.Sub(learnt), want.Sub(learnt))
 	}
 }

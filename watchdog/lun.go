@@ -265,8 +265,8 @@ func (c *Core) lives(now boottime.Instant) bool {
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
 }
 
-// lapse is the allowed delay of a step that renews an ending permission, if the evidence arrived in time. It is less
-// than [settle], which is part of the time that a claim covers.
+// lapse is the allowed delay of a step that renews an ending permission, if the evidence arrived in time. No claim has
+// to be longer for it: between two steps this node composes no record, so nobody has read that it did not live (M1).
 const lapse = time.Second
 
 // claimsBegin reports whether this node's claims of deaths begin again: it did not live (M1), or it may not have lived

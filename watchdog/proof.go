@@ -35,6 +35,9 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 		if st != w.statement {
 			v.meet(now, p, st)
 		}
+		if anchor != w.read {
+			w.readClock(now, anchor, v.merger.Clock(p))
+		}
 		if st.Boot == w.boot {
 			w.lived = max(w.lived, anchor)
 			v.contradict(p, w.lived)
@@ -44,6 +47,9 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 			v.endOfFormer(now, p)
 		}
 		put(&v.guarded, p, kills(st) && !w.unmet() && w.fires() && (anchor > v.doubted || v.carried.Has(p)))
+		if v.shown[0].Has(p) || v.shown[1].Has(p) {
+			w.stated = now
+		}
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
@@ -54,13 +60,14 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
 		}
-		put(&v.lost, p, v.guarded.Has(p) && v.missed(now, w) >= st.Guard.Horizon+ProofDelay)
+		v.claim(now, p)
 		if !seen.Has(p) && v.slots != nil {
 			if rec, ok := v.slots.PeerSlot(v.roster.Name(p)); ok {
 				v.look(now, p, rec)
 			}
 		}
 	}
+	v.shown[1], v.shown[0] = v.shown[0], seen
 }
 
 // contradict withdraws the death of the latest boot if that boot has answered since. A sentence has its own rule (P9).
@@ -83,19 +90,15 @@ func (v *Prover) contradict(p int, lived boottime.Instant) {
 	v.fenced.Remove(p)
 }
 
-// missed is how long this node has lived without seeing a peer.
-func (v *Prover) missed(now boottime.Instant, w *witness) time.Duration {
-	return now.Sub(max(w.unseen, v.alone))
-}
-
 // gap ends all claims: they begin again with the next step.
 func (v *Prover) gap(now boottime.Instant) {
-	v.alone, v.lost = now, roster.Set{}
+	v.alone = now
+	v.claimNothing()
 }
 
 func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
-	w.statement = st
+	w.statement, w.held, w.dated = st, now, false
 	if st.Boot == w.boot && w.machine == 0 {
 		w.machine = st.Machine
 	}
@@ -189,104 +192,6 @@ func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	}
 }
 
-// conclude proves deaths by time, from the claims of the members that this node counts.
-func (v *Prover) conclude(now boottime.Instant) {
-	in := &v.in
-	switch {
-	case !in.Won:
-		v.grantSince = 0
-	case v.grantSince == 0 || now >= v.grantUntil:
-		v.grantSince = now // it may not have been in force in between
-	}
-	v.grantUntil = in.Until
-	if !v.lists.settled() || !in.Majority && !in.Granted {
-		v.inquire(now, roster.Set{})
-		return
-	}
-	claimed := v.lost
-	for _, st := range v.words(now, claimAge) {
-		if !st.Lost.IsEmpty() && v.fresh(st) {
-			claimed = claimed.Union(st.Lost)
-		}
-	}
-	var open roster.Set // only the claims of other members are missing for these deaths
-	for p := range claimed.Minus(v.fenced.Minus(v.handedOn())).Minus(in.View.Seen).All() {
-		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
-			continue
-		}
-		claims := v.claims(now, p)
-		switch {
-		case in.Majority && 2*claims > v.lists.base().Size():
-		case in.Granted && claims == in.View.Counted.Len() && v.excludedBy(now, p):
-		default:
-			put(&open, p, v.lost.Has(p) && (in.Majority || v.excludedBy(now, p)))
-			continue
-		}
-		w := &v.peers[p]
-		w.death = Death{Proof: ProofTime, Boot: w.boot, At: now}
-		v.fenced.Add(p)
-	}
-	v.inquire(now, open)
-}
-
-// handedOn returns the fenced nodes whose death this node has not found itself.
-//
-// Invariant: such a death never prevents a proof. For a controller an operator's confirmation counts as a single
-// reporter; the agents that find the death themselves should report it to the controller, too.
-func (v *Prover) handedOn() (set roster.Set) {
-	for p := range v.fenced.All() {
-		w := &v.peers[p]
-		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // otherwise the proof by time would replace it with a death whose boot is not known
-	}
-	return set
-}
-
-// admissible reports whether nothing that this node knows itself contradicts a peer's death.
-func (v *Prover) admissible(now boottime.Instant, p int) bool {
-	w := &v.peers[p]
-	return (w.statement == nil || kills(w.statement)) && !w.unmet() && w.fires() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)
-}
-
-// excludedBy reports whether a peer outside the granted half must be dead by now, according to the horizon in its last
-// statement and the one in its slot.
-func (v *Prover) excludedBy(now boottime.Instant, p int) bool {
-	bySlot, agrees := v.slotHorizon(p)
-	return agrees && v.excluded(now, p, bySlot)
-}
-
-// excluded is excludedBy for the horizon in the slot: the peer cannot live in a tie without a
-// grant, and the present one is old enough.
-func (v *Prover) excluded(now boottime.Instant, p int, bySlot time.Duration) bool {
-	w := &v.peers[p]
-	if w.statement == nil || !w.statement.Guard.Leases || v.grantSince == 0 {
-		return false
-	}
-	need := max(w.statement.Guard.Horizon, bySlot) + ProofDelay
-	return now.Sub(v.grantSince) >= need && v.missed(now, w) >= need
-}
-
-// slotHorizon returns the horizon in a peer's slot; agrees is false if the slot does not confirm the guard. Before a
-// peer disarms under a grant of the LUN, it writes to its slot that it gives up its guard. Its agent may also have been
-// restarted with other times since the peer was last heard. The slot shows those times, because the token that a grant
-// names must be in the slot. Any other tie-breaker waits for such times itself (for the Lease: K7).
-func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
-	if !v.in.BySlots {
-		return 0, true
-	}
-	if v.slots == nil {
-		return 0, false
-	}
-	rec, ok := v.slots.PeerSlot(v.roster.Name(p))
-	if !ok || !v.guardedBySlot(p, rec) {
-		return 0, false
-	}
-	return rec.Statement.Guard.Horizon, true
-}
-
-func (v *Prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
-	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
-}
-
 // doubt starts all claims again, as if every peer had been seen at now. It is called when the list of members changes:
 // a claim must cover a time in which one list was in force. Otherwise the majorities in the argument of Prover need not
 // share a member.
@@ -294,7 +199,9 @@ func (v *Prover) doubt(now boottime.Instant) {
 	for p := range v.peers {
 		v.peers[p].unseen = max(v.peers[p].unseen, now)
 	}
-	v.lost, v.grantSince = roster.Set{}, 0
+	v.shown[0] = roster.FullSet(len(v.peers))
+	v.grantSince = 0
+	v.claimNothing()
 }
 
 // After doubtGuards, a peer counts as guarded only if it states its guard again after now, or if it is in keep.
@@ -309,6 +216,7 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 	for p := range heard.All() {
 		w := &v.peers[p]
 		w.unseen, w.voiced = now, words[p].Boot
+		v.missing.Remove(p)
 		v.lost.Remove(p)
 		if now > w.death.At {
 			v.fenced.Remove(p)
@@ -319,121 +227,6 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 	}
 }
 
-// A claim is fresh if its statement is proven for an instant no older than claimAge. settle bounds two delays: how far
-// a statement may lag behind the step that made it, and how late an answer from before that step may arrive. Both
-// constants are part of the time that a claim covers.
-//
-// Neither constant depends on the size of the group. In a large group most statements are older, and a node that lacks
-// claims asks for them (inquiry).
-const (
-	claimAge = 5 * time.Second
-	settle   = 2 * time.Second
-)
-
-// ProofDelay is how much longer than the victim's horizon a proof by time takes, without the inquiry.
-const ProofDelay = claimAge + settle
-
-// fresh reports whether the claims of a statement count. They do not count while the peer also uses another list: the
-// peer starts its claims again (see doubt) only when it has left that list.
-func (v *Prover) fresh(st *netgossip.Statement) bool {
-	stands := st.Stands()
-	return goesBy(&stands, v.lists.base())
-}
-
-// claims counts the fresh claims of a peer among the counted members, this node included.
-func (v *Prover) claims(now boottime.Instant, p int) int {
-	n := 0
-	if v.lost.Has(p) {
-		n++
-	}
-	for _, st := range v.words(now, claimAge) {
-		if st.Lost.Has(p) && v.fresh(st) {
-			n++
-		}
-	}
-	return n
-}
-
-// claimants returns the counted members that have a fresh claim of the death of one of these peers.
-func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) {
-	for m, st := range v.words(now, claimAge) {
-		if st.Lost.Intersects(of) && v.fresh(st) {
-			by.Add(m)
-		}
-	}
-	return by
-}
-
-// inquiry asks, in rounds, for the claims that a proof lacks. In a large group the statements of most members are
-// minutes old, and old claims do not count.
-//
-// A round asks each counted member whose latest statement is too old or does not claim the death. It asks each of them
-// once, on one network; the next round uses another network. The answer is an ordinary statement: it comes from the
-// member itself and is dated by the moment of the question. So the inquiry adds no new kind of evidence. It only
-// affects time and traffic:
-//
-//   - A node asks only if it claims the death itself, could prove it with the missing claims, and has not proven it
-//     yet. A group at rest asks nothing.
-//   - The first round waits inquiryDelay, so that the others can notice the death, too. The second round begins no
-//     sooner than inquiryPause after the first. Each pause is twice as long as the one before, up to inquirySlowest: if
-//     most members still see the victim, the claims never come. Another victim, or the first claim of another member,
-//     starts the rounds again once inquiryPause is over: when most members stop seeing a victim, all of them claim its
-//     death within seconds.
-//   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose evidence
-//     lasts longer than the default. Questions that a round has not sent by then wait for the next round.
-type inquiry struct {
-	about roster.Set       // the victims of the present rounds
-	heard roster.Set       // the members that have claimed one of them
-	next  boottime.Instant // the next round; zero: there was none
-	last  boottime.Instant // the latest round; zero: there was none
-	pause time.Duration    // after the next round
-	turn  int              // rounds so far
-}
-
-const (
-	inquiryDelay   = time.Second
-	inquiryPause   = claimAge / 2
-	inquirySlowest = time.Minute
-)
-
-func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
-	q := &v.inquiry
-	if open.IsEmpty() {
-		if !q.about.IsEmpty() {
-			q.about, q.heard = roster.Set{}, roster.Set{}
-			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // the remaining questions are not needed any more
-		}
-		return
-	}
-	heard := q.heard.Union(v.claimants(now, open))
-	if fresh := !open.Minus(q.about).IsEmpty(); fresh || !heard.Minus(q.heard).IsEmpty() {
-		soon := now.Add(inquiryDelay)
-		if q.last != 0 {
-			soon = max(soon, q.last.Add(inquiryPause))
-		}
-		if fresh || soon < q.next {
-			q.next = soon
-		}
-		q.pause = inquiryPause
-	}
-	q.about, q.heard = open, heard
-	if now < q.next {
-		v.out.Wake = min(v.out.Wake, q.next)
-		return
-	}
-	wanted := v.others()
-	for m, st := range v.words(now, claimAge/2) {
-		if open.Minus(st.Lost).IsEmpty() {
-			wanted.Remove(m)
-		}
-	}
-	v.out.Ask = v.merger.Ways(now, wanted, q.turn)
-	q.turn++
-	q.last, q.next = now, now.Add(q.pause)
-	q.pause = min(2*q.pause, inquirySlowest)
-	v.out.Wake = min(v.out.Wake, q.next)
-}
-
 // ProvenIn returns the time until this node itself claims an unseen peer's death. ok is false if time proves nothing:
 // the peer is seen, was never met, was not guarded, or this node has already found its death.
 func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
@@ -441,5 +234,5 @@ func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool
 	if w.unseen == 0 || v.in.View.Seen.Has(p) || !v.guarded.Has(p) || v.fenced.Has(p) && !w.death.handedOn() {
 		return 0, false
 	}
-	return max(0, w.statement.Guard.Horizon+ProofDelay-v.missed(now, w)), true
+	return max(0, v.due(p).Sub(now)), true
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// testHorizon is the horizon of the peers' guards, testClaim the time after which a lost peer is claimed.
+// testHorizon is the horizon of the peers' guards, testClaim the time after which a lost peer is claimed without a date.
 const testHorizon = 30 * time.Second
 
 var (
 	killing   = netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 10 * time.Second, Horizon: testHorizon}
-	testClaim = testHorizon + ProofDelay
+	testClaim = testHorizon + undated
 )
 
 // mourners returns the first core of five nodes that all saw each other at 10 s; the last node had the given guard and
@@ -54,7 +54,7 @@ func TestContradictedDeathIsNone(t *testing.T) {
 	if at == 0 || c.proof.Of(4).Proof != ProofTime {
 		t.Fatalf("at %v: %+v", at, c.proof.Of(4))
 	}
-	took := at - lastSeen
+	took := testClaim
 	lost := at + 20*time.Second
 	for d := at + time.Second; d <= lost; d += time.Second { // its watchdog did not fire
 		tell(c, boottime.Instant(d), 4, netgossip.Statement{Guard: killing})
@@ -146,11 +146,11 @@ func TestDeathByTime(t *testing.T) {
 			if !tc.proven {
 				return
 			}
-			// The last step with the node among the seen was at 13 s. If this node's claim is needed, it is the last
-			// one; if not, the node must not have been met for as long as a claim is fresh.
-			want := lastSeen - time.Second + testClaim
+			// The last step with the node among the seen was at 13 s, so this node's claim begins at 15 s. If it is not
+			// needed, the others' claims count as soon as the node is not seen.
+			want := lastSeen + time.Second + testHorizon
 			if len(tc.peers) > 2 {
-				want -= testHorizon
+				want = lastSeen
 			}
 			if at != want {
 				t.Errorf("proven at %v, want %v", at, want)
@@ -188,7 +188,9 @@ func TestOldClaimsDoNotCount(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.MaxAge = time.Minute })
 	tell(c, 110*sec, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
 	tell(c, 110*sec, 2, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
-	c.Step(69 * sec)
+	for _, at := range []boottime.Instant{69, 71, 72} { // this node claims it from 102 s on
+		c.Step(at * sec)
+	}
 	if fx := c.Step(116 * sec); fx.Fenced.Has(4) || !fx.Decision.Quorum {
 		t.Fatalf("fenced %v, quorum %v", fx.Fenced.Has(4), fx.Decision.Quorum)
 	}
@@ -203,8 +205,13 @@ func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 	}
 	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
 	// This node lost the victim later: the others claim before it does.
-	if at := mourn(c, 15*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 10*time.Second+ProofDelay {
-		t.Errorf("fenced at %v, not %v after it was last seen", at, ProofDelay)
+	for d := 11 * time.Second; d < lastSeen; d += time.Second {
+		if mourn(c, d, d, claimed, 1, 2, 3) != 0 {
+			t.Errorf("seen until %v, and fenced at %v", lastSeen, d)
+		}
+	}
+	if at := mourn(c, lastSeen, 2*time.Minute, claimed, 1, 2, 3); at != lastSeen {
+		t.Errorf("fenced at %v, not at %v, when it was not seen any more", at, lastSeen)
 	}
 }
 
@@ -256,7 +263,7 @@ func TestProvenIn(t *testing.T) {
 		t.Error("a seen node is not about to be proven dead")
 	}
 	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
-	if d, ok := c.proof.ProvenIn(20*sec, 4); !ok || d != testClaim-7*time.Second {
+	if d, ok := c.proof.ProvenIn(20*sec, 4); !ok || d != testHorizon-5*time.Second { // its claim began at 15 s
 		t.Errorf("%v %v", d, ok)
 	}
 	if d, ok := c.proof.ProvenIn(1000*sec, 4); !ok || d != 0 {
@@ -317,27 +324,32 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 func TestGrantMustBeOldEnough(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	v := &c.proof
-	if v.excluded(1000*sec, 4, 0) {
+	excluded := func(now boottime.Instant, bySlot time.Duration) bool {
+		at, ok := v.excluded(4, bySlot)
+		return ok && now >= at
+	}
+	v.peers[4].unseen = 0
+	if excluded(1000*sec, 0) {
 		t.Error("proven without a grant")
 	}
 	v.grantSince = 500 * sec
-	if v.excluded(v.grantSince.Add(testClaim-1), 4, 0) || !v.excluded(v.grantSince.Add(testClaim), 4, 0) {
-		t.Errorf("not exactly %v after the grant", testClaim)
+	if excluded(v.grantSince.Add(testHorizon-1), 0) || !excluded(v.grantSince.Add(testHorizon), 0) {
+		t.Errorf("not exactly %v after the grant", testHorizon)
 	}
 	longer := 7 * time.Second
 	bySlot := killing.Horizon + longer
-	if v.excluded(v.grantSince.Add(testClaim+longer-1), 4, bySlot) || !v.excluded(v.grantSince.Add(testClaim+longer), 4, bySlot) {
+	if excluded(v.grantSince.Add(testHorizon+longer-1), bySlot) || !excluded(v.grantSince.Add(testHorizon+longer), bySlot) {
 		t.Error("the horizon in the slot, which is longer, is not waited for")
 	}
 	v.peers[4].unseen = 990 * sec
-	if v.excluded(v.peers[4].unseen.Add(testClaim-1), 4, 0) {
+	if excluded(v.peers[4].unseen.Add(testHorizon-1), 0) {
 		t.Error("proven dead although it was seen not long ago")
 	}
 	v.peers[4].unseen = 0
 	st := *v.peers[4].statement
 	st.Guard.Leases = false
 	v.peers[4].statement = &st
-	if v.excluded(1000*sec, 4, 0) {
+	if excluded(1000*sec, 0) {
 		t.Error("a node that may live in a tie without a grant is proven dead")
 	}
 }
@@ -362,7 +374,8 @@ func TestSlotSpeaksAgainstADeath(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
-	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); judging(c, 1000*sec).excludedBy(1000*sec, 4) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	if judging(c, 1000*sec).in.Majority = false; floors(&c.proof, 4) {
 		t.Error("without LUN no slot agrees")
 	}
 }
@@ -378,7 +391,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		{"all claim", 2, func(*Core) {}, true},
 		{"one does not", 1, func(*Core) {}, false},
 		{"this one alone", 0, func(*Core) {}, false},
-		{"this one does not", 2, func(c *Core) { c.proof.lost = roster.Set{} }, false},
+		{"this one does not", 2, func(c *Core) { c.proof.missing = roster.Set{} }, false},
 		{"there is no grant", 2, func(c *Core) { c.fx.Decision.Reason = ReasonNetworkQuorum }, false},
 		{"by another member's writes", 2, func(c *Core) { c.split.Relayed = true }, false},
 		{"the slot of the victim was never read", 2, func(c *Core) { c.breaker = &c.lun }, false},
@@ -394,7 +407,9 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 		c := testCore(t, 6, nil)
 		c.BreakTiesBy(&answer{})
 		tell(c, 10*sec, 5, netgossip.Statement{Guard: killing})
-		c.Step(10 * sec)
+		for _, at := range []boottime.Instant{10, 50, 51} {
+			c.Step(at * sec)
+		}
 		for p := 1; p < 3; p++ {
 			st := netgossip.Statement{Guard: killing}
 			if p <= tc.claims {
@@ -443,10 +458,17 @@ func TestClaimsBeginAgainWithAnotherList(t *testing.T) {
 	if c.proof.doubt(30 * sec); c.proof.grantSince != 0 || !c.proof.lost.IsEmpty() {
 		t.Errorf("the grant counts since %v, claimed %v", c.proof.grantSince, c.proof.lost)
 	}
-	for d := 31 * time.Second; d <= 30*time.Second+testClaim; d += time.Second {
+	begins := 32 * time.Second // with the second step after that
+	for d := 31 * time.Second; d <= begins+testClaim; d += time.Second {
 		mourn(c, d, d, nobody, 1, 2, 3)
-		if claimed := c.fx.Statement.Lost.Has(4); claimed != (d == 30*time.Second+testClaim) {
+		if claimed := c.fx.Statement.Lost.Has(4); claimed != (d == begins+testClaim) {
 			t.Fatalf("at %v: claimed %v", d, claimed)
 		}
 	}
+}
+
+// floors reports whether time may prove the death of a peer to this node.
+func floors(v *Prover, p int) bool {
+	_, ok := v.floor(p)
+	return ok
 }

@@ -85,26 +85,35 @@ type proverOutput struct {
 
 // Prover concludes who is dead. The argument, with N members, for a victim x:
 //
-// A member m *claims* x when, by m's own clock, m has not seen x for longer than T, and the last statement of x said
-// that its guard kills within a horizon H. T is H plus [ProofDelay]. The claim covers all of that time: during it, no
-// statement of m had x among the seen.
+// A member m's *claim* of x is a stretch of time: no statement that m gave out after the instant from, and up to until,
+// had x among the seen. H is the horizon that the last statement of x to m gave, and due = from + H.
 //
-// By majority: let Q be the members with a fresh claim, more than half of the roster. Let s be the earliest moment at
-// which one of these claims was made. Suppose that x, in the incarnation that the claims are about, ran at s. Then its
-// watchdog was fed, or armed, within H less D_max, A or G before s: a watchdog unfed for longer has fired, even if the
-// agent was killed and the kernel restarted the countdown once. It was fed because x counted, by evidence no older than
-// D_max, A or G, either a majority or exactly half of the roster. Both kinds of set share with Q a node m other than x.
-// x counts m only if m's own statement had x among the seen, and that statement lies within the time of m's claim. This
-// is a contradiction, so x is dead.
+// By majority: let Q be more than half of the roster, and let e be an instant with due <= e <= until for the claim of
+// each member of Q. Suppose that x, in the incarnation that the claims are about, ran at e. Then its watchdog was fed,
+// or armed, at some t <= e, because x counted a majority or exactly half of the roster. Both kinds of set share with Q
+// a node m other than x. x counts m only if a statement of m had x among the seen, and its evidence is dated by x's own
+// question, which x asked before m gave the statement out. That was not in m's claim. It was not after until either: x
+// had the answer at t, and t <= e <= until. So it was at from or earlier. Evidence lasts for D_max, A, G or D_lun (and
+// a vouch for the time that samples take): the horizon contains them, and F, two countdowns and a margin. A watchdog
+// that was last fed at t has fired by due, even if the agent was killed and the kernel restarted the countdown once. As
+// due <= e, this is a contradiction: x does not run at e, and that boot never runs again.
+//
+// This node dates the claims by its own clock, so that each is shorter than it was: until is when it asked the question
+// whose answer had the statement, and due is dated by the clock in the answer as if the answer had not been on its way
+// (readClock). Its own claim begins with the second step after the last one with x among the seen: until the effects of
+// the first one are carried out, the statement of the step before is given out, and they are carried out before the
+// second one begins (reckoning.shown). A record on the LUN that shows whom m sees is composed in the step in which m
+// sees them, and x dates it by a ping from before that. A claim covers neither time in which m did not live (M1), nor a
+// change of the list (doubt): both begin it again.
 //
 // By grant: in an equal split, no majority can claim. All members of the granted half must claim; x cannot have counted
 // a majority without one of them. x could feed under a grant that excludes them, but not for longer than G after the
-// present grant was decided: so the present grant must have been in force for T, too. A node that may live in a tie
-// without a grant is never proven dead in a tie. Nor does a node that has lost its own path to the LUN prove a death:
-// what it has read of the victim's slot is old.
+// present grant was decided: so e must also be H after this node learnt of the present grant. A node that may live in a
+// tie without a grant is never proven dead in a tie. Nor does a node that has lost its own path to the LUN prove a
+// death: what it has read of the victim's slot is old.
 //
 // By a grant of another tie-breaker, such as the Lease: the argument is the same but simpler. From the moment at which
-// the present grant was written, nobody feeds under another grant (tie.Breaker; for the Lease: K3). So T counts from
+// the present grant was written, nobody feeds under another grant (tie.Breaker; for the Lease: K3). So H counts from
 // when this node learnt that the present grant is in force. There is no slot in which the victim could tell this half
 // that it has given up its guard: so in a tie the victim does not give it up.
 //
@@ -123,11 +132,11 @@ type Prover struct {
 	chance  time.Duration // within this time random samples reach every member, see chanceDelay
 	peers   []witness
 	inquiry inquiry
+	reckoning
 
 	guarded roster.Set       // peers whose last statement says that their guard kills; it cannot have been given up unknown to all
 	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
 	doubted boottime.Instant // when the list changed: the other peers' guards need a later statement; zero: it has not changed
-	lost    roster.Set       // peers whose death this node claims
 	fenced  roster.Set       // dead, and not met since
 
 	strangers roster.Set // names under which two machines run, as noticed in this step
@@ -146,6 +155,13 @@ type Prover struct {
 // witness is what this node knows of one peer.
 type witness struct {
 	statement *netgossip.Statement // the statement from which the other fields were taken
+	held      boottime.Instant     // when this node first held it
+	read      boottime.Instant     // the instant for which it was last proven
+	ahead     time.Duration        // by how much this node's clock is ahead of the peer's, at most, see readClock
+	dated     bool                 // ahead is known
+	ask       boottime.Instant     // when the answers to an inquiry can prove its death, or may show when they can
+	dueKnown  bool                 // the former
+	check     boottime.Instant     // before this, no look at the claims can prove its death
 	boot      uint64               // the latest incarnation met; 0: none
 	machine   uint64               // the machine that it runs on; 0: not known
 	former    uint64               // the incarnation before it
@@ -154,6 +170,7 @@ type witness struct {
 	twins     bool                 // boot and former answer in turns
 	sequence  uint64               // the greatest sequence of that incarnation in its active slot; 0: never seen
 	unseen    boottime.Instant     // the last moment at which this node may have seen the peer; zero: never
+	stated    boottime.Instant     // the last moment at which this node may have stated to see the peer
 	sentenced uint64               // the boot that has condemned itself; 0: none is known
 	term      time.Duration        // the timeout that it announced
 	over      boottime.Instant     // when it has ended for certain
@@ -180,7 +197,11 @@ func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
 	n := cfg.Roster.Size()
-	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(cfg.Roster)}
+	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), reckoning: newReckoning(n), digests: digestsOf(cfg.Roster)}
+}
+
+func newReckoning(size int) reckoning {
+	return reckoning{by: make([]claimant, 0, size), spans: make([]span, 0, size), at: make([]boottime.Instant, 0, size)}
 }
 
 // chanceDelay is the time within which all members of a roster of n answer random samples, without an inquiry.
@@ -207,7 +228,8 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	v.roster, v.peers = to, peers
 	v.digests = digestsOf(to)
 	v.chance, v.inquiry = chanceDelay(to.Size()), inquiry{}
-	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
+	v.guarded, v.carried, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.fenced)
+	v.reckoning = newReckoning(to.Size()) // doubt follows
 	v.in.View.Seen, v.in.View.Counted = n.Set(v.in.View.Seen), n.Set(v.in.View.Counted)
 }
 

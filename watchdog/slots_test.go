@@ -167,7 +167,7 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 		}
 		return r
 	}
-	late := back.Add(ProofDelay)
+	late := back.Add(chanceDelay(5))
 	r := await(t)
 	if r.Step(late); r.proof.Of(4) != (Death{Proof: ProofBoot, Boot: 104, At: late}) {
 		t.Errorf("nobody has answered: %+v", r.proof.Of(4))

@@ -78,9 +78,10 @@ func TestWatchdogThatDidNotFireIsHandedOn(t *testing.T) {
 		s := byLUN(c, 104, time.Second)
 		c.proof.sentencedByLUN(11*sec, &s)
 		for d := 11 * time.Second; d <= 2*time.Minute && got == 0; d += time.Second {
-			at := boottime.Instant(d)
-			tell(c, at, 1, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactUnfired, tc.boot, 0), Lost: roster.SetOf(4)})
-			got = mourn(c, d, d, roster.SetOf(4), 2, 3)
+			at, lost := boottime.Instant(d), roster.Set{}
+			put(&lost, 4, d > testHorizon)
+			tell(c, at, 1, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactUnfired, tc.boot, 0), Lost: lost})
+			got = mourn(c, d, d, lost, 2, 3)
 		}
 		if (got != 0) != tc.want || says(c, netgossip.FactUnfired, "n0004", 104) == tc.want {
 			t.Errorf("%s: dead at %v: %+v; handed on %+v", name, got, c.proof.Of(4), c.fx.Statement.Facts)

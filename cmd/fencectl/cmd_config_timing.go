@@ -48,9 +48,9 @@ func newConfigTimingCommand(env *environment) *cobra.Command {
 
 DEAD is the time from the loss of a node, to a majority or in an equal split, until it cannot be
 running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
-death is proven to consumers: the longer of the two and 7 s. That counts from when the others miss the
-node, some 2 s after the loss and D_max at the latest, in an equal split from the grant; groups so large
-that peers are sampled need some 5 s more. I/O is how long each I/O on the LUN may take for an equal split
+death is proven to consumers: the longer of the two and 1.5 s. That counts from when the others miss the
+node, some 2 s after the loss and D_max at the latest, in an equal split from the grant; groups of hundreds
+need some 2 s more, and groups with agents of an older version 7 s. I/O is how long each I/O on the LUN may take for an equal split
 to be decided within A. What a configuration file comes to is said by "fencectl config check".`,
 		Example: `  fencectl config timing
   fencectl config timing 4 16 -o json`,

@@ -21,6 +21,9 @@ func TestSampledGroupProvesByTime(t *testing.T) {
 	s.End = healthyFor + due + 15*time.Second
 	r := run(t, s)
 	t.Logf("FENCED after %v at the earliest, due after %v, %d deaths", said(t, r, "FENCED "+nodeName(0)), due, r.Deaths)
+	if first := said(t, r, "FENCED "+nodeName(0)); first > healthyFor+due+time.Second {
+		t.Errorf("FENCED after %v: no claim is dated", first)
+	}
 	if len(r.Violations) > 0 || r.Resets != 1 || r.Deaths != nodes-1 {
 		t.Errorf("%d resets, %d deaths\n%s", r.Resets, r.Deaths, Explain(s, r))
 	}

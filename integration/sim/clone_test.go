@@ -90,7 +90,7 @@ func TestReturnIsProvenWithoutTheLUN(t *testing.T) {
 		if tc.after > 0 {
 			c.at(tc.after, lose)
 		}
-		took := mustRun(t, c, tc.name+": its end is proven", watchdog.ProofDelay+3*time.Second, c.ended(0, 1, was))
+		took := mustRun(t, c, tc.name+": its end is proven", answerTime+3*time.Second, c.ended(0, 1, was))
 		t.Logf("%s: %v after its return", tc.name, took)
 		noViolations(t, c)
 	}

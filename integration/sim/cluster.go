@@ -25,6 +25,7 @@ type Config struct {
 	Strike   bool // onFence: reboot
 	NoHold   bool // no node holds by the LUN
 	Before   int  // this many nodes, the first ones, have agents older than holds
+	Undated  int  // this many nodes, the last ones, have agents that neither state nor read when a lost node will be dead
 	Sentence watchdog.Sentencing
 	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open

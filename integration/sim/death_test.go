@@ -16,6 +16,9 @@ func shortLived(n int, seed uint64) Config {
 	return cfg
 }
 
+// answerTime is how long an original has to answer when a copy of it has been met.
+const answerTime = 7 * time.Second
+
 // proofTime bounds the time from a loss to the proof of the death.
 func (c *Cluster) proofTime() time.Duration {
 	return c.cfg.Timing.MaxAge + c.cfg.Budget().Horizon() + watchdog.ProofDelay + 2*c.cfg.Evidence
@@ -121,7 +124,7 @@ func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	mustRun(t, c, "the death is proven", c.proofTime(), c.proves(0, 2))
 	c.Heal()
 	mustRun(t, c, "the node is back", 2*time.Minute, func() bool { return !c.proves(0, 2)() })
-	mustRun(t, c, "its former boot has ended", watchdog.ProofDelay, c.ended(0, 2, was))
+	mustRun(t, c, "its former boot has ended", answerTime, c.ended(0, 2, was))
 	if d := c.nodes[0].core.Deaths().Of(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
 		t.Errorf("%+v, boot was %x", d, was)
 	}

@@ -42,6 +42,7 @@ type reply struct {
 	sees      bool
 	relay     netgossip.Relay
 	relayAge  time.Duration
+	clock     boottime.Instant // of its maker
 }
 
 // params returns a node's parameters for a roster of this size. Where evidence lasts for a short time only, peers are
@@ -173,14 +174,18 @@ func (c *Cluster) others(n *Node, g *gossip, do func(*gossip)) {
 func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay, nudge bool) {
 	old := n.said
 	n.relay = relay
-	if st == old {
+	if st == n.truth && old != nil {
 		return
 	}
+	n.truth = st
+	st = n.byItsClock(st)
+	if c.undated(n) {
+		without := *st
+		without.Dues = netgossip.Dues{}
+		st = &without
+	}
 	if n.liar {
-		if st == n.truth {
-			return
-		}
-		n.truth, st = st, c.forge(n, st)
+		st = c.forge(n, st)
 	}
 	c.ids++
 	n.said, n.number = st, c.ids
@@ -197,6 +202,28 @@ func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay,
 		c.prod(n, g, 0)
 	}
 }
+
+// clock is what a node's own clock shows in its answers: clocks of two boots have nothing to do with each other.
+func (n *Node) clock(now boottime.Instant) boottime.Instant {
+	return now.Add(time.Duration(n.boot%1_000_000) * time.Second)
+}
+
+// byItsClock gives the dues of a statement by the node's own clock. Its core reads that of the cluster.
+func (n *Node) byItsClock(st *netgossip.Statement) *netgossip.Statement {
+	if st.Dues[0].Horizon == 0 {
+		return st
+	}
+	own := *st
+	for i := range own.Dues {
+		if own.Dues[i].Horizon != 0 {
+			own.Dues[i].Since = n.clock(own.Dues[i].Since)
+		}
+	}
+	return &own
+}
+
+// undated reports whether a node has an agent of before dated claims.
+func (c *Cluster) undated(n *Node) bool { return n.Index >= c.cfg.Nodes-c.cfg.Undated }
 
 // demandEvidence tells the networks how closely to watch the peers.
 func (c *Cluster) demandEvidence(n *Node) {
@@ -256,7 +283,7 @@ func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.In
 		if q.holds != 0 || !q.brief {
 			p.Holds = q.holds
 		}
-		r := reply{id: q.id, statement: st, number: n.number, sees: n.sees(from), relay: n.relay, relayAge: c.now.Sub(n.relay.Anchor)}
+		r := reply{id: q.id, clock: n.clock(c.now), statement: st, number: n.number, sees: n.sees(from), relay: n.relay, relayAge: c.now.Sub(n.relay.Anchor)}
 		switch {
 		case q.holds == n.number:
 			r.unchanged = true
@@ -291,7 +318,7 @@ func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.In
 	if !ok {
 		return
 	}
-	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees}
+	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees, Clock: r.clock}
 	if r.unchanged {
 		if asked.Held != r.statement {
 			c.check.add("%v: %s takes another statement of %s for confirmed than the one it stands by", c.Now(), n.Name, from.Name)
@@ -311,6 +338,9 @@ func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.In
 	}
 	if a.Statement != nil && !r.unchanged && asked.At == p.Proven() {
 		p.Known, p.Digest = r.statement, r.number
+	}
+	if c.undated(n) {
+		a.Clock = 0 // it cannot date claims, and counts those without a date
 	}
 	if i, ok := n.indices.of(from); ok {
 		a.Peer = i

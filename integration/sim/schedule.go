@@ -54,6 +54,9 @@ func (c Config) withOutages(seed uint64) Config {
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}
+	if dates := rand.New(rand.NewPCG(seed, 0xda7e)); dates.IntN(3) == 0 {
+		c.Undated = 1 + dates.IntN(c.Nodes)
+	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
 		c.foreign = other // a separate source, so that the other schedules stay the same
 	} else if other.IntN(4) == 0 {
@@ -122,7 +125,7 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 		}
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {
-			lull = c.longest() + watchdog.ProofDelay + 5*time.Second // long enough to prove a death
+			lull = c.longest() + 12*time.Second // long enough to prove a death, also by claims without a date
 		}
 		c.Run(time.Duration(rng.Int64N(int64(lull))))
 	}

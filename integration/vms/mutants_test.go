@@ -53,8 +53,8 @@ var mutantAgents = []mutant{
 		scenario: "paused for 13 s and cut off", says: `n3 was fed .* after it was resumed`,
 	},
 	{
-		name: "a node is taken for dead before its horizon", file: "watchdog/proof.go",
-		from: "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", to: "now.Sub(w.unseen) >= ProofDelay)",
+		name: "a node is taken for dead before its horizon", file: "watchdog/claims.go",
+		from: "return v.since(w).Add(w.statement.Guard.Horizon)", to: "return v.since(w).Add(2 * time.Second)",
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},
 	{

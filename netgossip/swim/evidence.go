@@ -448,6 +448,9 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 			return
 		}
 	}
+	if s := answer.Statement; s != nil {
+		answer.Clock = wire.ReadingOf(m.Clock, s.Boot)
+	}
 	if s := answer.Statement; s != nil && s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
 		// The receiver of the answer may already use another roster than this instance.
 		answer.Sees = s.Seen.Has(e.cfg.Roster.Self)

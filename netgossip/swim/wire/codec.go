@@ -91,6 +91,14 @@ func ClockOf(boot uint64, at boottime.Instant) uint64 {
 	return max(1, boot+uint64(at/boottime.Instant(time.Millisecond)))
 }
 
+// ReadingOf returns what the clock of a boot showed when it gave a ClockOf, or up to a millisecond less; 0: unknown.
+func ReadingOf(clock, boot uint64) boottime.Instant {
+	if ms := clock - boot; clock != 0 && boot != 0 && ms <= maxUptime {
+		return boottime.Instant(ms) * boottime.Instant(time.Millisecond)
+	}
+	return 0
+}
+
 // ClockBetween returns the time from one reading of a sender's clock to another, negative if the other is earlier; ok
 // is false if they are from two boots.
 func ClockBetween(one, other uint64) (d time.Duration, ok bool) {
@@ -146,8 +154,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	}
 	start := len(dst)
 	out, err := proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
-	for st := p.GetReply().GetStatement(); err == nil && len(out)-start > MaxSize && len(st.GetFacts()) > 0; {
-		st.Facts = st.Facts[:len(st.Facts)-1] // without facts a member has to prove deaths by time; without a packet it would see no peer
+	for st := p.GetReply().GetStatement(); err == nil && len(out)-start > MaxSize && shorten(st, m.Statement); {
 		out, err = proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
 	}
 	if err != nil {
@@ -155,6 +162,22 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint32(out[start:], crc32.Checksum(out[start+checksumSize:], castagnoli))
 	return out, nil
+}
+
+// shorten leaves out a part of a statement without which deaths are proven later; without a packet the receiver would
+// see no peer. ok is false if there is no such part.
+func shorten(st *Statement, said *netgossip.Statement) (ok bool) {
+	facts, dues := len(st.GetFacts()), len(st.GetDues())
+	if facts > 0 && dues <= 1 {
+		st.Facts = st.Facts[:facts-1]
+		return true
+	}
+	fewer := said.Dues
+	for ok = dues > 0; ok && len(st.GetDues()) == dues; {
+		fewer.Shorten()
+		st.Dues = duesToWire(&fewer)
+	}
+	return ok
 }
 
 // Decode reads a packet. r is this node's roster and tag its RosterTag. A sender given by number must use the same

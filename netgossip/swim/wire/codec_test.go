@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -45,6 +46,7 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		View:         roster.SetOf(0, r.Size()-1),
 		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 		Guarded:      roster.SetOf(0),
+		Dues:         netgossip.Dues{{Since: 1 << 39 * boottime.Instant(time.Millisecond), Horizon: time.Minute, Who: roster.SetOf(0, r.Size()-1)}},
 		Lost:         roster.SetOf(r.Size()-1, 0),
 		Feeding:      true,
 		Stopping:     true,
@@ -150,6 +152,9 @@ func TestLargestPacketFits(t *testing.T) {
 			m, err := Decode(b, r, RosterTag(r))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if got := m.Statement.Dues.Who(); !got.IsEmpty() && got != s.Dues.Who() {
+				t.Errorf("differ %v, name of %d: dues of %v", differ, name, got)
 			}
 			if got := m.Statement.Facts; got[0] == (netgossip.Fact{}) || name == 63 && got[len(got)-1] == (netgossip.Fact{}) {
 				t.Errorf("differ %v, name of %d: facts %+v", differ, name, got)

@@ -955,7 +955,7 @@ type Statement struct {
 	ApiReachable      bool                   `protobuf:"varint,14,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
 	Version           string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
 	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"`                       // the difference to seen, like view
-	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`                             // netgossip.Statement.Lost
+	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`                             // netgossip.Statement.Lost: for agents that do not read dues
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"`               // absent: the roster above is in force, and no other is at hand
@@ -969,6 +969,7 @@ type Statement struct {
 	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // more of Lost, from agents of before the first release
 	Facts             []*Fact                `protobuf:"bytes,30,rep,name=facts,proto3" json:"facts,omitempty"`                              // netgossip.Statement.Facts
 	Unheard           bool                   `protobuf:"varint,31,opt,name=unheard,proto3" json:"unheard,omitempty"`                         // netgossip.Statement.Unheard
+	Dues              []*Due                 `protobuf:"bytes,32,rep,name=dues,proto3" json:"dues,omitempty"`                                // netgossip.Statement.Dues; absent: of a version that states none, or nobody is lost
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1213,6 +1214,74 @@ func (x *Statement) GetUnheard() bool {
 	return false
 }
 
+func (x *Statement) GetDues() []*Due {
+	if x != nil {
+		return x.Dues
+	}
+	return nil
+}
+
+// Due is netgossip.Due. The clock is that of Reply.clock, but counted from zero.
+type Due struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceMs       uint64                 `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`       // by the sender's clock, rounded up; never 0
+	Who           []byte                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`                               // not empty, and in no other message
+	HorizonMs     uint32                 `protobuf:"varint,3,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up; never 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Due) Reset() {
+	*x = Due{}
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Due) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Due) ProtoMessage() {}
+
+func (x *Due) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Due.ProtoReflect.Descriptor instead.
+func (*Due) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Due) GetSinceMs() uint64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *Due) GetWho() []byte {
+	if x != nil {
+		return x.Who
+	}
+	return nil
+}
+
+func (x *Due) GetHorizonMs() uint32 {
+	if x != nil {
+		return x.HorizonMs
+	}
+	return 0
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1226,7 +1295,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1307,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[11]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1320,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Standing) GetFresh() bool {
@@ -1292,7 +1361,7 @@ type RosterRef struct {
 
 func (x *RosterRef) Reset() {
 	*x = RosterRef{}
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1373,7 @@ func (x *RosterRef) String() string {
 func (*RosterRef) ProtoMessage() {}
 
 func (x *RosterRef) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[12]
+	mi := &file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1386,7 @@ func (x *RosterRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterRef.ProtoReflect.Descriptor instead.
 func (*RosterRef) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RosterRef) GetEpoch() uint64 {
@@ -1402,7 +1471,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\x81\a\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xad\a\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1438,7 +1507,13 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05heeds\x18\x1b \x01(\bR\x05heeds\x12\x16\n" +
 	"\x06lately\x18\x1c \x01(\fR\x06lately\x12-\n" +
 	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\x12\x18\n" +
-	"\aunheard\x18\x1f \x01(\bR\aunheard\"\xbc\x01\n" +
+	"\aunheard\x18\x1f \x01(\bR\aunheard\x12*\n" +
+	"\x04dues\x18  \x03(\v2\x16.fencing.gossip.v1.DueR\x04dues\"Q\n" +
+	"\x03Due\x12\x19\n" +
+	"\bsince_ms\x18\x01 \x01(\x04R\asinceMs\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\fR\x03who\x12\x1d\n" +
+	"\n" +
+	"horizon_ms\x18\x03 \x01(\rR\thorizonMs\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
@@ -1472,7 +1547,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP() []byte 
 }
 
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_fencing_agent_netgossip_swim_wire_evidence_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(Silence)(0),       // 0: fencing.gossip.v1.Silence
 	(Sight)(0),         // 1: fencing.gossip.v1.Sight
@@ -1487,8 +1562,9 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_goTypes = []any{
 	(*Fact)(nil),       // 10: fencing.gossip.v1.Fact
 	(*Relay)(nil),      // 11: fencing.gossip.v1.Relay
 	(*Statement)(nil),  // 12: fencing.gossip.v1.Statement
-	(*Standing)(nil),   // 13: fencing.gossip.v1.Standing
-	(*RosterRef)(nil),  // 14: fencing.gossip.v1.RosterRef
+	(*Due)(nil),        // 13: fencing.gossip.v1.Due
+	(*Standing)(nil),   // 14: fencing.gossip.v1.Standing
+	(*RosterRef)(nil),  // 15: fencing.gossip.v1.RosterRef
 }
 var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	4,  // 0: fencing.gossip.v1.Packet.probe:type_name -> fencing.gossip.v1.Question
@@ -1500,19 +1576,20 @@ var file_fencing_agent_netgossip_swim_wire_evidence_proto_depIdxs = []int32{
 	12, // 6: fencing.gossip.v1.Reply.statement:type_name -> fencing.gossip.v1.Statement
 	11, // 7: fencing.gossip.v1.Reply.relay:type_name -> fencing.gossip.v1.Relay
 	7,  // 8: fencing.gossip.v1.Reply.part:type_name -> fencing.gossip.v1.Part
-	14, // 9: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
-	14, // 10: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
+	15, // 9: fencing.gossip.v1.Wish.list:type_name -> fencing.gossip.v1.RosterRef
+	15, // 10: fencing.gossip.v1.Part.list:type_name -> fencing.gossip.v1.RosterRef
 	9,  // 11: fencing.gossip.v1.List.members:type_name -> fencing.gossip.v1.ListMember
-	13, // 12: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
+	14, // 12: fencing.gossip.v1.Statement.standing:type_name -> fencing.gossip.v1.Standing
 	10, // 13: fencing.gossip.v1.Statement.facts:type_name -> fencing.gossip.v1.Fact
-	14, // 14: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
-	14, // 15: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
-	14, // 16: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	13, // 14: fencing.gossip.v1.Statement.dues:type_name -> fencing.gossip.v1.Due
+	15, // 15: fencing.gossip.v1.Standing.chain:type_name -> fencing.gossip.v1.RosterRef
+	15, // 16: fencing.gossip.v1.Standing.offer:type_name -> fencing.gossip.v1.RosterRef
+	15, // 17: fencing.gossip.v1.Standing.known:type_name -> fencing.gossip.v1.RosterRef
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_netgossip_swim_wire_evidence_proto_init() }
@@ -1531,7 +1608,7 @@ func file_fencing_agent_netgossip_swim_wire_evidence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc), len(file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,6 +54,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		Version:           cutVersion(s.Version),
 		Guarded:           setToWire(difference(s.Guarded, s.Seen)),
 		Lost:              setToWire(s.Lost),
+		Dues:              duesToWire(&s.Dues),
 		HorizonMs:         millisUp(s.Guard.Horizon),
 		Leases:            s.Guard.Leases,
 		Standing:          standingToWire(&s.Standing),
@@ -132,6 +133,10 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		}
 	}
 	seen, view, guarded, lost, lately := sets[0], sets[1], sets[2], sets[3], sets[4]
+	dues, err := duesFromWire(w.GetDues(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("dues: %w", err)
+	}
 	standing, err := standingFromWire(w.GetStanding())
 	if err != nil {
 		return nil, fmt.Errorf("standing: %w", err)
@@ -157,6 +162,7 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		},
 		Guarded:      difference(guarded, seen),
 		Lost:         lost.Union(lately),
+		Dues:         dues,
 		Feeding:      w.GetFeeding(),
 		Stopping:     w.GetStopping(),
 		LUNHealthy:   w.GetLunHealthy(),
