@@ -17,6 +17,20 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
+// Wake wakes a goroutine that receives from it. Signals that it has not received yet are one.
+type Wake chan struct{}
+
+// NewWake returns a Wake that nobody has signalled.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Signal never blocks. What the goroutine has to see must be stored before.
+func (w Wake) Signal() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
 // Backoff computes the pause before the next attempt: it doubles from First to Most, and is spread so that many clients
 // do not try again at the same moment. The zero value is not usable. It is not safe for concurrent use.
 type Backoff struct {

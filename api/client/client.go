@@ -13,6 +13,7 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 const (
@@ -85,7 +86,7 @@ func Follow(ctx context.Context, cfg Config, use func(Update)) error {
 func newFollower(cfg Config, use func(Update)) *follower {
 	return &follower{
 		cfg: cfg, use: use, ledger: newLedger(), word: time.Now(),
-		wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), first: true,
+		wake: boottime.NewWake(), turn: make(chan struct{}, 1), first: true,
 		told: State{Available: map[string]*fencingv1.Node{}, Left: map[string]time.Time{}},
 	}
 }
@@ -104,7 +105,7 @@ func (f *follower) run(ctx context.Context) {
 // follower is one call of Follow.
 type follower struct {
 	cfg  Config
-	wake chan struct{} // of size one: there may be something for the callback
+	wake boottime.Wake // there may be something for the callback
 
 	// readers counts the goroutine that reads the stream, and earlier readers whose callback took too long.
 	readers sync.WaitGroup
@@ -126,15 +127,7 @@ func (f *follower) update(change func()) {
 	f.mu.Lock()
 	change()
 	f.mu.Unlock()
-	f.rouse()
-}
-
-// rouse wakes Follow's goroutine: there may be something for the callback.
-func (f *follower) rouse() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.wake.Signal()
 }
 
 // heard records that the agent has sent something.
@@ -142,7 +135,7 @@ func (f *follower) heard() {
 	f.mu.Lock()
 	f.word = time.Now()
 	f.mu.Unlock()
-	f.rouse() // after a silence longer than the hold time, this message puts the set in force again
+	f.wake.Signal() // after a silence longer than the hold time, this message puts the set in force again
 }
 
 // deliver calls back until ctx ends. The readers of events make some calls themselves.

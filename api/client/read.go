@@ -55,7 +55,7 @@ func (f *follower) readOn(ctx context.Context, events *events, ended chan<- erro
 		f.event(ev)
 		f.mu.Unlock()
 		if now.Sub(idle) < lull {
-			f.rouse()
+			f.wake.Signal()
 			continue
 		}
 		doing.Store(calling)
@@ -75,6 +75,6 @@ func (f *follower) callBack(ctx context.Context) {
 	case f.turn <- struct{}{}:
 		f.tell(ctx)
 	default:
-		f.rouse()
+		f.wake.Signal()
 	}
 }

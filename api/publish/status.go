@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 const (
@@ -93,25 +94,25 @@ type watchers struct {
 	max int
 
 	mu  sync.Mutex // guards all
-	all map[chan struct{}]struct{}
+	all map[boottime.Wake]struct{}
 }
 
 func newWatchers(limit int) *watchers {
-	return &watchers{max: limit, all: map[chan struct{}]struct{}{}}
+	return &watchers{max: limit, all: map[boottime.Wake]struct{}{}}
 }
 
-func (w *watchers) add() (chan struct{}, error) {
+func (w *watchers) add() (boottime.Wake, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.all) >= w.max {
 		return nil, ErrTooMany
 	}
-	c := make(chan struct{}, 1)
+	c := boottime.NewWake()
 	w.all[c] = struct{}{}
 	return c, nil
 }
 
-func (w *watchers) remove(c chan struct{}) {
+func (w *watchers) remove(c boottime.Wake) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.all, c)
@@ -121,10 +122,7 @@ func (w *watchers) notify() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.all {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		c.Signal()
 	}
 }
 

@@ -85,9 +85,9 @@ type Config struct {
 type Keeper struct {
 	Config
 	ended    func(diskquorum.Completion) // called at the end of each I/O
-	reopen   chan struct{}               // capacity 1
-	first    chan error                  // receives the result of the first attempt, for the start of the agent
-	notFirst chan struct{}               // closed when the start no longer waits for that result
+	reopen   boottime.Wake
+	first    chan error    // receives the result of the first attempt, for the start of the agent
+	notFirst chan struct{} // closed when the start no longer waits for that result
 
 	mu       sync.Mutex // guards the fields below
 	dev      LUN
@@ -112,7 +112,7 @@ func New(c Config) *Keeper {
 	if c.Open == nil {
 		c.Open = Open
 	}
-	k := &Keeper{Config: c, reopen: make(chan struct{}, 1), first: make(chan error), notFirst: make(chan struct{}), slot: -1}
+	k := &Keeper{Config: c, reopen: boottime.NewWake(), first: make(chan error), notFirst: make(chan struct{}), slot: -1}
 	k.ended = func(done diskquorum.Completion) {
 		done.Device = c.Device
 		c.Ended(done)
@@ -425,10 +425,7 @@ func (k *Keeper) Observe(c *diskquorum.Completion) {
 // another superblock.
 func (k *Keeper) LookAgain() {
 	k.failures = 0
-	select {
-	case k.reopen <- struct{}{}:
-	default:
-	}
+	k.reopen.Signal()
 }
 
 // Latency returns how long the latest successful write and read took, of those that Observe has seen.

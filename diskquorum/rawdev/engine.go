@@ -30,7 +30,7 @@ type Engine struct {
 	clock      boottime.Clock
 	onComplete func(diskquorum.Completion)
 
-	wake chan struct{} // size 1: there is work
+	wake boottime.Wake // there is work
 	done chan struct{} // closed when the goroutine has ended
 
 	mu        sync.Mutex
@@ -48,7 +48,7 @@ type Engine struct {
 func NewEngine(dev diskquorum.Device, clock boottime.Clock, onComplete func(diskquorum.Completion)) *Engine {
 	e := &Engine{
 		dev: dev, clock: clock, onComplete: onComplete,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: boottime.NewWake(), done: make(chan struct{}),
 	}
 	go e.run()
 	return e
@@ -79,7 +79,7 @@ func (e *Engine) Submit(op diskquorum.Op) error {
 		}
 	}
 	e.op, e.inFlight, e.since = op, true, now
-	e.signal()
+	e.wake.Signal()
 	return nil
 }
 
@@ -108,7 +108,7 @@ func checkOp(op *diskquorum.Op) error {
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
-	e.signal()
+	e.wake.Signal()
 	e.mu.Unlock()
 	select {
 	case <-e.done:
@@ -124,14 +124,6 @@ func (e *Engine) Close(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("close engine: %w: in flight for %v: %w", ErrStuck, e.clock().Sub(since), ctx.Err())
-}
-
-// signal wakes the goroutine. The caller holds e.mu.
-func (e *Engine) signal() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
 }
 
 // run does one I/O after the other. An I/O that hangs in the kernel blocks its thread, but no other goroutine.

@@ -35,7 +35,7 @@ type agent struct {
 	mu      sync.Mutex
 	reports []report
 	warm    bool
-	wake    chan struct{}
+	wake    boottime.Wake
 	quit    chan struct{}
 	loop    sync.WaitGroup
 
@@ -75,7 +75,7 @@ func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 	a := &agent{
 		w: w, node: node, roster: &r, boot: boot,
 		peers: make([]atomic.Pointer[swim.Instance], w.cfg.Networks),
-		wake:  make(chan struct{}, 1), quit: make(chan struct{}),
+		wake:  boottime.NewWake(), quit: make(chan struct{}),
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
 			Roster: &r, Networks: w.cfg.Networks, Policy: w.cfg.policy(), MaxAge: w.params.EvidenceMaxAge,
 		}),
@@ -157,10 +157,7 @@ func (a *agent) post(r report) {
 	a.mu.Lock()
 	a.reports = append(a.reports, r)
 	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.wake.Signal()
 }
 
 // MemberChanged implements swim.Sink.

@@ -7,9 +7,10 @@
 // compared with those of the Node ([Writer.Seen]), so that a restart writes nothing, and a change by somebody else is
 // reverted. [Writer.Event] creates an Event. Nothing of this is read to decide on the watchdog.
 //
-// [Annotation] keeps one annotation by patches with nothing else in them, such as the deaths that the agent knows
-// (k8s/deaths). Other programs act on it, so it is retried sooner than the rest. It is written at a random moment,
-// since all agents of a group have the same to report at the same time.
+// [Outbox] passes on one report, such as the deaths that the agent knows (k8s/deaths). Other programs act on it, so it
+// is retried sooner than the rest. It is sent at a random moment, since all agents of a group have the same to report at
+// the same time. [Annotation] sends it by patches of one annotation, with nothing else in them; an agent with
+// members.source: controller sends it by a call to fencing-controller.
 //
 // # Bounds
 //
@@ -20,6 +21,6 @@
 //
 // # Concurrency
 //
-// [Writer.Run] and [Annotation.Run] have the only goroutines, and the only ones that wait for the API server. The other
+// [Writer.Run] and [Outbox.Run] have the only goroutines, and the only ones that wait for the API server. The other
 // methods hold a mutex for a few instructions, and may be called from the agent's loop.
 package marks

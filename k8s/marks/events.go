@@ -63,7 +63,7 @@ func (w *Writer) Event(reason Reason, text string) {
 		w.dropped.Inc()
 	}
 	w.mu.Unlock()
-	w.signal()
+	w.wake.Signal()
 }
 
 // bucket lets eventBurst Events through at once, and then one in each eventInterval.

@@ -51,7 +51,7 @@ type Writer struct {
 	cfg     Config
 	log     *slog.Logger
 	dropped prometheus.Counter
-	wake    chan struct{} // capacity 1
+	wake    boottime.Wake
 
 	mu          sync.Mutex // guards the fields below
 	labels      Wish
@@ -66,7 +66,7 @@ func New(c Config) (*Writer, error) {
 	if c.Client == nil || c.Node == "" {
 		return nil, errors.New("marks on this node's Node: client and name are mandatory")
 	}
-	w := &Writer{cfg: c, log: c.Logger, wake: make(chan struct{}, 1), labels: Wish{}, annotations: Wish{}}
+	w := &Writer{cfg: c, log: c.Logger, wake: boottime.NewWake(), labels: Wish{}, annotations: Wish{}}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,7 +84,7 @@ func (w *Writer) Want(labels, annotations Wish) {
 	maps.Copy(w.labels, labels)
 	maps.Copy(w.annotations, annotations)
 	w.mu.Unlock()
-	w.signal()
+	w.wake.Signal()
 }
 
 // Seen records the present state of the Node. Before the first call, and while there is no Node, no labels and
@@ -93,14 +93,7 @@ func (w *Writer) Seen(s ownnode.State) {
 	w.mu.Lock()
 	w.node = s
 	w.mu.Unlock()
-	w.signal()
-}
-
-func (w *Writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.wake.Signal()
 }
 
 // Run writes until ctx ends.

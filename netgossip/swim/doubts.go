@@ -40,7 +40,7 @@ type DoubtsConfig struct {
 type Doubts struct {
 	cfg    DoubtsConfig
 	secret [sha256.Size]byte
-	wake   chan struct{}
+	wake   boottime.Wake
 
 	mu        sync.Mutex // locked before the instances' locks
 	roster    *roster.Roster
@@ -58,7 +58,7 @@ type acquaintance struct {
 
 // NewDoubts returns the doubts of a process. The owner must call Run.
 func NewDoubts(cfg DoubtsConfig) *Doubts {
-	d := &Doubts{cfg: cfg, wake: make(chan struct{}, 1), instances: make([]*evidence, cfg.Networks), armed: boottime.Never}
+	d := &Doubts{cfg: cfg, wake: boottime.NewWake(), instances: make([]*evidence, cfg.Networks), armed: boottime.Never}
 	_, _ = rand.Read(d.secret[:]) // never fails
 	return d
 }
@@ -125,10 +125,7 @@ func (d *Doubts) join(e *evidence) {
 func (d *Doubts) arm() {
 	if next := d.core.Next(); next < d.armed {
 		d.armed = next
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
+		d.wake.Signal()
 	}
 }
 

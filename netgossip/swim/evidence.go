@@ -61,7 +61,7 @@ type evidence struct {
 	ledger  *ledger
 
 	inbox chan arrival
-	wake  chan struct{} // there is a request
+	wake  boottime.Wake // there is a request
 
 	mu      sync.Mutex
 	request request // guarded by mu
@@ -99,7 +99,7 @@ func newEvidence(in *Instance, targets []target) *evidence {
 		rejoin:  in.rejoin,
 		ledger:  in.ledger,
 		inbox:   make(chan arrival, max(64, 4*len(targets))),
-		wake:    make(chan struct{}, 1),
+		wake:    boottime.NewWake(),
 		targets: targets,
 		owing:   make([]atomic.Int64, len(targets)),
 	}
@@ -119,10 +119,7 @@ func (e *evidence) ask(change func(*request)) {
 	e.mu.Lock()
 	change(&e.request)
 	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	e.wake.Signal()
 }
 
 func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {

@@ -91,7 +91,7 @@ func New(cfg Config) (*Instance, error) {
 	}
 	in.ledger.screen, in.ledger.report = cfg.newScreen(), in.reportFrame
 	in.addresses = cfg.addresses(targets)
-	in.place.wake = make(chan struct{}, 1)
+	in.place.wake = boottime.NewWake()
 	if err := in.listen(); err != nil {
 		return fail(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 const (
@@ -27,7 +29,7 @@ type rejoiner struct {
 	targets []target
 	journal *journal
 
-	changed chan struct{} // memberlist's table has changed
+	changed boottime.Wake // memberlist's table has changed
 	reached chan int      // a peer that is not listed has answered a probe
 	listed  []atomic.Bool // by roster index, according to memberlist's events
 	leaving []atomic.Bool // by roster index, according to the peers' statements
@@ -43,7 +45,7 @@ func newRejoiner(cfg *Config, targets []target, j *journal) *rejoiner {
 		cfg:     cfg,
 		targets: targets,
 		journal: j,
-		changed: make(chan struct{}, 1),
+		changed: boottime.NewWake(),
 		reached: make(chan int, 16),
 		listed:  make([]atomic.Bool, cfg.Roster.Size()),
 		leaving: make([]atomic.Bool, cfg.Roster.Size()),
@@ -54,10 +56,7 @@ func newRejoiner(cfg *Config, targets []target, j *journal) *rejoiner {
 // noteChange records an event of memberlist. It never blocks.
 func (r *rejoiner) noteChange(peer int, alive bool) {
 	r.listed[peer].Store(alive)
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	r.changed.Signal()
 }
 
 // noteReached records that a peer has answered. It is called for every answer, so it never blocks, and is cheap for

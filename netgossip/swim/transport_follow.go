@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // moveRetry is the pause before sockets that could not be reopened are tried again.
@@ -20,7 +22,7 @@ type device struct {
 // place holds the device to which the sockets should be pinned.
 type place struct {
 	wanted atomic.Pointer[device] // nil: the present device
-	wake   chan struct{}          // capacity 1
+	wake   boottime.Wake
 }
 
 // listen opens the transport that the configuration asks for.
@@ -55,10 +57,7 @@ func (in *Instance) listen() error {
 // Rebind does not block. Failures are logged and tried again, until the next call.
 func (in *Instance) Rebind(name string, index int) {
 	in.place.wanted.Store(&device{name, index})
-	select {
-	case in.place.wake <- struct{}{}:
-	default:
-	}
+	in.place.wake.Signal()
 }
 
 // follow carries out the requests of Rebind until ctx is done.

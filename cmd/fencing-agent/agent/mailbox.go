@@ -17,7 +17,7 @@ import (
 // on each network it keeps only the newest report of a kind. Adding a report takes a mutex for a few instructions and
 // never blocks, so adapters may do so under their own locks.
 type mailbox struct {
-	wake chan struct{} // capacity 1: something is in the box
+	wake boottime.Wake // something is in the box
 
 	mu     sync.Mutex
 	b      batch
@@ -75,7 +75,7 @@ type apiReport struct {
 }
 
 func newMailbox(networks int, r *roster.Roster) *mailbox {
-	return &mailbox{wake: make(chan struct{}, 1), b: newBatch(networks, r.Size()), roster: r}
+	return &mailbox{wake: boottime.NewWake(), b: newBatch(networks, r.Size()), roster: r}
 }
 
 // renumber empties the box, and numbers peers by another roster from now on.
@@ -99,14 +99,7 @@ func (m *mailbox) put(f func(*batch)) {
 	m.mu.Lock()
 	f(&m.b)
 	m.mu.Unlock()
-	m.signal()
-}
-
-func (m *mailbox) signal() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	m.wake.Signal()
 }
 
 // take swaps the content for the empty batch into.
@@ -146,7 +139,7 @@ func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
 	s.box.mu.Lock()
 	s.locked(network, peer, f)
 	s.box.mu.Unlock()
-	s.box.signal()
+	s.box.wake.Signal()
 }
 
 // locked fills in a report. The box may number the peers by a later roster than the instance does; a peer that is not

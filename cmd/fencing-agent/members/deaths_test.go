@@ -19,6 +19,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
@@ -48,11 +49,9 @@ func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
 	for _, n := range kept {
 		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
 	}
-	d := &DeathTeller{
-		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted"),
-		ask:    e.ask, known: e.known,
-	}
-	d.rand = rand.New(rand.NewPCG(1, 1))
+	clock := func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }
+	d := newDeathTeller(e.ask, e.known, tellerBoot, clock, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted")
+	d.Rand = rand.New(rand.NewPCG(1, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -184,12 +183,12 @@ func TestDeathTellerWithoutAController(t *testing.T) {
 		}
 		e.mu.Unlock()
 		e.failing(nil)
-		e.want(tellLongest)
+		e.want(marks.SlowestRetry)
 		e.failing(status.Error(codes.Unavailable, "later"))
 		d.Want(list("n4", "n5"), 0)
 		e.want(time.Minute)
 		e.failing(nil)
-		e.want(tellLongest, "n4n5")
+		e.want(marks.SlowestRetry, "n4n5")
 		e.failing(status.Error(codes.Unimplemented, "an older one"))
 		d.Want(list("n5"), 0)
 		e.want(time.Hour)
@@ -197,7 +196,7 @@ func TestDeathTellerWithoutAController(t *testing.T) {
 			t.Errorf("asked %d times in an hour", e.asked)
 		}
 		e.failing(nil)
-		time.Sleep(tellUnheard)
+		time.Sleep(marks.RefusedPause)
 		synctest.Wait()
 		e.mu.Lock()
 		e.heard = slices.Compact(e.heard) // it may have been repeated by now
@@ -220,7 +219,7 @@ func TestDeathTellerTakesBackWhatMayBeKept(t *testing.T) {
 			synctest.Wait()
 			e.losing(nil)
 			d.Want(before, 0)
-			time.Sleep(tellLongest)
+			time.Sleep(marks.SlowestRetry)
 			synctest.Wait()
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -252,6 +251,23 @@ func TestDeathTellerDuringAnUpgrade(t *testing.T) {
 	}
 }
 
+// Guard: a controller that was away when the agent began, and is away later, is logged both times.
+func TestDeathTellerSaysThatAControllerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := errors.New("connection refused")
+		e, d := failingEar(t, away)
+		e.want(time.Minute)
+		e.failing(nil)
+		e.want(marks.SlowestRetry)
+		e.failing(away)
+		d.Want(list("n4"), 0)
+		e.want(time.Hour)
+		if n := strings.Count(e.lines.String(), "level=WARN"); n != 2 {
+			t.Errorf("%d lines:\n%s", n, e.lines.String())
+		}
+	})
+}
+
 // In any order of wishes and failures, the controller has the last wish within a limited time, unless nothing was ever
 // reported. The report is repeated before it stops counting.
 func TestRandomDeathTeller(t *testing.T) {
@@ -281,7 +297,7 @@ func TestRandomDeathTeller(t *testing.T) {
 			}
 			e.failing(nil)
 			e.losing(nil)
-			time.Sleep(tellLongest + 3*time.Second)
+			time.Sleep(marks.SlowestRetry + 3*time.Second)
 			synctest.Wait()
 			for range 3 {
 				e.mu.Lock()

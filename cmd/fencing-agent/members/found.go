@@ -26,7 +26,7 @@ const (
 type Finds struct {
 	tellAgent func(context.Context, *deaths.Death) error
 	log       *slog.Logger
-	wake      chan struct{} // capacity 1
+	wake      boottime.Wake
 
 	mu   sync.Mutex
 	want []deaths.Death // guarded by mu
@@ -34,7 +34,7 @@ type Finds struct {
 
 // NewFinds creates a Finds. tell blocks until the agent has decided; its error says why the agent does not believe it.
 func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
-	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
+	return &Finds{tellAgent: tell, log: log, wake: boottime.NewWake()}
 }
 
 // Want records all present findings of the controller. It does not block.
@@ -42,10 +42,7 @@ func (f *Finds) Want(all []deaths.Death) {
 	f.mu.Lock()
 	f.want = all
 	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.wake.Signal()
 }
 
 // telling is a death that is being reported, or was reported.

@@ -72,7 +72,7 @@ type Members struct {
 	nodes      *nodeSource        // source, if it is the API server's Nodes
 	controller *controllerSource  // the same
 	unnumbered bool               // the lists of the source have no epochs
-	again      chan struct{}      // capacity 1: the source should read again soon
+	again      boottime.Wake      // the source should read again soon
 	asked      boottime.Instant   // when the source was last asked
 	refused    string             // why the latest list of the source was refused
 	saves      chan *roster.Saved // capacity 1: at most one is under way
@@ -85,7 +85,7 @@ type Members struct {
 
 // New prepares everything, and reads nothing yet.
 func New(c Config) *Members {
-	m := &Members{cfg: c, log: c.Logger, cache: newCache(c.Config), source: c.Source, saves: make(chan *roster.Saved, 1), again: make(chan struct{}, 1)}
+	m := &Members{cfg: c, log: c.Logger, cache: newCache(c.Config), source: c.Source, saves: make(chan *roster.Saved, 1), again: boottime.NewWake()}
 	switch {
 	case m.source != nil:
 	case c.Config.Members.Source == config.SourceKubernetes:
@@ -333,10 +333,7 @@ func (m *Members) readAgain(now boottime.Instant) {
 		return
 	}
 	m.asked = now
-	select {
-	case m.again <- struct{}{}:
-	default: // the source has been asked already
-	}
+	m.again.Signal()
 }
 
 // Follow carries out what a step wants done about the list of members. Peers are numbered by the directory.

@@ -38,11 +38,9 @@ type eye struct {
 func newEye(t *testing.T) (*eye, *SightingTeller) {
 	began := time.Now()
 	e := &eye{t: t}
-	s := &SightingTeller{
-		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) }, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted"),
-		ask:    e.ask,
-	}
-	s.rand = rand.New(rand.NewPCG(1, 1))
+	clock := func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) }
+	s := newSightingTeller(e.ask, tellerBoot, clock, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted")
+	s.Rand = rand.New(rand.NewPCG(1, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -168,7 +166,7 @@ func TestSightingTellerWithoutAController(t *testing.T) {
 
 // Guard: a node that the agent sees run is reported with the rest.
 func TestWhoIsSeenIsTold(t *testing.T) {
-	s := &SightingTeller{teller: newTeller(tellerBoot, func() boottime.Instant { return 1 }, nil, "")}
+	s := newSightingTeller(nil, tellerBoot, func() boottime.Instant { return 1 }, nil, "")
 	sees := map[string]string{"n4": tellerBoot}
 	if got := s.report(sightings.Encode(sightings.Sighting{Boot: tellerBoot, Sees: sees})).GetSees(); !maps.Equal(got, sees) {
 		t.Errorf("%v", got)

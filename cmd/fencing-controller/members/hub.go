@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
@@ -32,13 +33,13 @@ type Hub struct {
 	dirty    map[string]bool                            // groups to examine
 	found    []deaths.Death                             // of all groups
 	foundAt  time.Time                                  // when the findings were read last; zero: never
-	changed  chan struct{}                              // capacity 1
+	changed  boottime.Wake
 }
 
 // stream is one agent that follows.
 type stream struct {
 	node, group string
-	wake        chan struct{}  // capacity 1: something may have changed
+	wake        boottime.Wake  // something may have changed
 	over        chan struct{}  // closed when a later stream of the node has begun
 	have        uint64         // epoch that the agent says it has
 	told        bool           // its addresses were received on this stream
@@ -49,7 +50,7 @@ type stream struct {
 func NewHub() *Hub {
 	return &Hub{
 		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, lists: map[string]*roster.Roster{}, floors: map[string]uint64{}, problems: map[string]string{},
-		reports: map[string]map[string]memberbook.Addresses{}, streams: map[string]*stream{}, dirty: map[string]bool{}, changed: make(chan struct{}, 1),
+		reports: map[string]map[string]memberbook.Addresses{}, streams: map[string]*stream{}, dirty: map[string]bool{}, changed: boottime.NewWake(),
 	}
 }
 
@@ -194,7 +195,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	if old := h.streams[node]; old != nil {
 		close(old.over)
 	}
-	s = &stream{node: node, group: group, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	s = &stream{node: node, group: group, wake: boottime.NewWake(), over: make(chan struct{})}
 	h.streams[node] = s
 	return s, true, true
 }
@@ -302,19 +303,13 @@ func (h *Hub) look(group string) {
 		return
 	}
 	h.dirty[group] = true
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	h.changed.Signal()
 }
 
 func (h *Hub) wakeAll(of func(*stream) bool) {
 	for _, s := range h.streams {
 		if of(s) {
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
+			s.wake.Signal()
 		}
 	}
 }
