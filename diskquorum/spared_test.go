@@ -36,8 +36,8 @@ func spareTime(tm *Timing) time.Duration {
 // premise counts as not true: under all faults, the owner can go on like this for ever.
 const maxMends = 5
 
-// mostSpares limits how often the time may begin again. Under all faults the other half can land late writes for hours
-// of virtual time. Schedules that reach the bound are counted, with the seed of one.
+// mostSpares limits, in multiples of spareTime, for how long the time may begin again. Under all faults the other half
+// can land late writes for hours of virtual time. Schedules that reach the limit are counted, with the seed of one.
 const mostSpares = 1000
 
 // fate is what happens to the half that is not spared.

@@ -66,7 +66,7 @@ type Demand struct {
 	// Share is the number of networks that notice when a peer vanishes, at least 1: the mean over the peers whose loss
 	// matters, rounded down to eighths. These networks share the samples.
 	Share float64
-	// Any is true if one network suffices to reach a peer, and that there are several.
+	// Any is true if there are several networks, and one of them suffices to reach a peer.
 	Any bool
 	// Each asks for fresh statements of every peer, whatever the margin.
 	Each bool

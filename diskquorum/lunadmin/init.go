@@ -196,7 +196,7 @@ func tooSmallAdvice(size, need int64) string {
 	if n := fits(size); n >= 2 {
 		return fmt.Sprintf("enlarge it to at least %d bytes, or use --slots %d", need, n)
 	}
-	return fmt.Sprintf("enlarge it to at least %d bytes; fewer slots need less, and 2 of them %d", need, diskquorum.DeviceSize(2))
+	return fmt.Sprintf("enlarge it to at least %d bytes; fewer slots need less, 2 slots only %d", need, diskquorum.DeviceSize(2))
 }
 
 // describe names the findings; for our own format, it also names the owner.

@@ -83,7 +83,7 @@ func TestInitRefusesAndWritesNothing(t *testing.T) {
 			copy(b[512:], "LABELONE")
 		}},
 		{"too small", "is too small: 110591 bytes, 8 slots need 110592; nothing was written; enlarge it to at least 110592 bytes, or use --slots 7", false, diskquorum.DeviceSize(8) - 1, nil},
-		{"far too small", "enlarge it to at least 110592 bytes; fewer slots need less, and 2 of them 36864", false, 100, nil},
+		{"far too small", "enlarge it to at least 110592 bytes; fewer slots need less, 2 slots only 36864", false, 100, nil},
 		{"one slot", "slots: 1 is out of range", false, mib, func(o *InitOptions, _ []byte) { o.Slots = 1 }},
 		{"no cluster", "cluster name: it has 0 bytes", false, mib, func(o *InitOptions, _ []byte) { o.Cluster = "" }},
 		{"exists", "it exists already", false, mib, func(o *InitOptions, _ []byte) { o.Create = true }},

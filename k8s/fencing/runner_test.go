@@ -149,7 +149,8 @@ func TestOffIsTheExecutorsWord(t *testing.T) {
 	}
 }
 
-// In a small cluster, Jobs have soon failed on each node. It still has to run somewhere, but never on the node itself.
+// In a small cluster, Jobs have soon failed on each node. The next Job still has to run somewhere, but never on the
+// node that is fenced.
 func TestFailedExecutorsAreAvoidedAndNotForbidden(t *testing.T) {
 	s := newStage(t)
 	m := s.r.job(nodefence.Action{Name: "x", Avoid: []string{"n1", "n2"}}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})

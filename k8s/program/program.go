@@ -69,7 +69,7 @@ func (f *Flags) Read(args []string, stdout io.Writer, usage string) error {
 	}
 }
 
-// Wrong records a problem if the condition is holds.
+// Wrong records a problem if the condition "is" is true.
 func (f *Flags) Wrong(is bool, format string, args ...any) {
 	if is {
 		f.wrong = append(f.wrong, fmt.Errorf(format, args...))

@@ -247,7 +247,7 @@ func TestSlowAnswersBeforeADeletion(t *testing.T) {
 	}
 }
 
-// Guard: a deletion that its pace holds up does not mean that the API server is slow.
+// Guard: a deletion that has to wait for its turn does not mean that the API server is slow.
 func TestThePaceIsNoSlowAnswer(t *testing.T) {
 	s := tell(t, Settings{})
 	s.pods = nil

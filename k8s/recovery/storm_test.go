@@ -214,7 +214,7 @@ func (w *world) alive() int {
 // must match these results. STORM_TABLE=FILE writes them.
 func TestStorms(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| what happens | fenced | s: first, last taint | pods deleted | in dispute | run at the end | said |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| what happens | fenced | s: first, last taint | pods deleted | in dispute | run at the end | reported |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range tempests() {
 		w, got := s.blow(t)
 		if len(w.problems) > 0 {

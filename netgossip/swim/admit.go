@@ -48,7 +48,7 @@ var (
 	errElsewhere = errors.New("the list of members has it at another address")
 )
 
-// NotifyAlive decides which nodes memberlist may know (memberlist.AliveDelegate).
+// NotifyAlive decides which nodes memberlist accepts (memberlist.AliveDelegate).
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	in := d.in
 	want, ok := in.where(n.Name)

@@ -87,7 +87,7 @@ func TestFindings(t *testing.T) {
 		"interface is down":               {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},
 		"port of another":                 {map[string]string{"proc/7/comm": "speaker", "proc/7/fd/3": "-"}, Wrong, "port 7946", "speaker (process 7) listens"},
 		"port of another beside an agent": {map[string]string{"proc/7/fd/9": "-", "proc/8/comm": "speaker", "proc/8/fd/9": "->socket:[4711]"}, Wrong, "port 7946", "speaker (process 8) listens"},
-		"port of somebody unseen":         {map[string]string{"proc/7/fd/9": "-"}, Warn, "port 7946", "not to be seen"},
+		"port of somebody unseen":         {map[string]string{"proc/7/fd/9": "-"}, Warn, "port 7946", "not visible"},
 		"no LUN":                          {map[string]string{"dev/mapper/fence": "-"}, Wrong, "LUN", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -186,7 +186,7 @@ func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A peer that lacks a list is given the list that is in force on this node, and no other.
+// A peer that lacks a list is given it if this node uses it, and not if this node only knows it.
 func TestHandsOverWhatItGoesBy(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
 	if m.HandsOver(roster.Ref{}) != nil {
