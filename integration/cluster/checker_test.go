@@ -29,7 +29,7 @@ import (
 type checker struct {
 	volume  string // the path of its folder on the host
 	storage func() (node string)
-	leave   func(pid int) bool // nil, or a process that is none of the workload's, such as another cluster's
+	leave   func(pid int) bool // whether a process belongs to another workload, such as another cluster's; nil: none
 	blind   bool               // nodes with a kernel of their own hide their processes and cache the file: only the last rule is checked
 
 	mu     sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// explained looks at what a person is told, while the node is still away. What earlier runs have left does not count.
+// explained checks what a person is told while the node is still away. Output about earlier runs does not count.
 func (r *recovery) explained(t *testing.T, node, proof string, since time.Time) {
 	t.Helper()
 	plugin := fencePlugin(t, r.Cluster)

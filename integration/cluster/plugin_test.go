@@ -57,7 +57,7 @@ func kubectlFence(t *testing.T, c *cluster.Cluster) {
 	if len(lines) != len(c.Names()) {
 		t.Errorf("status --all has %d agents: %+v", len(lines), lines)
 	}
-	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "there is no replica")
+	names("explain", fence("explain", node), node+", boot ", "Ready True", "by nobody", "no replica is there")
 	keptByTheAgent(t, node, fence, names)
 }
 

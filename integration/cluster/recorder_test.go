@@ -174,7 +174,8 @@ func (r *recorder) replacement() (uid, node string) {
 	return r.next, r.onto
 }
 
-// fenced are the moments at which the agents of the other nodes have taken the node for dead, by their logs, in order.
+// fenced returns, in order, the moments at which the agents of the other nodes have taken the node for dead, according
+// to their logs.
 func fenced(t *testing.T, c *cluster.Cluster, node string, since time.Time) (times []time.Time) {
 	t.Helper()
 	v := look(t, c)

@@ -11,24 +11,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster"
 )
 
-// steps of a recovery, in the order of the table. Times are from the fault. FENCED is by the logs of the agents, one after
-// the other, and told by what they write on their Nodes.
+// steps lists the steps of a recovery in the order of the table. Times are counted from the fault. "fenced by" is taken
+// from the logs of the agents, one after the other, and "told by" from what they write on their Nodes.
 var steps = []string{"reset", "fenced by 1", "fenced by 2", "fenced by 3", "told by 2", "not ready", "tainted", "evicted", "gone", "created", "scheduled", "detached", "attached", "running", "ready"}
 
-// blow is what befalls the node with the pod.
+// blow is what happens to the node with the pod.
 type blow struct {
 	name   string
 	strike func(t *testing.T, r *recovery, node string)
-	proof  string // of its death, as kubectl fence explain calls it
-	resets bool   // by its watchdog
+	proof  string // the proof of its death, as kubectl fence explain names it
+	resets bool   // whether its watchdog resets it
 }
 
-// Guard: a node is cut off, and its pod runs elsewhere with its volume, without anybody's doing.
+// Guard: a node is cut off, and its pod runs elsewhere with its volume, without any action of a person.
 func recovered(t *testing.T, r *recovery) {
 	r.repeat(t, blow{"cut off", func(t *testing.T, r *recovery, node string) { do(t, r.Cut(node)) }, "sentence", true})
 }
 
-// Guard: the same for a node that crashes, which can tell nobody. Its kernel panics, if it has one of its own.
+// Guard: the same for a node that crashes, and so cannot announce its death. If it has its own kernel, that panics.
 func crashed(t *testing.T, r *recovery) {
 	r.repeat(t, blow{"crashed", func(t *testing.T, r *recovery, node string) { do(t, r.Crash(t.Context(), node)) }, "time", false})
 }
@@ -74,7 +74,7 @@ func tableText(table []map[string]float64) string {
 	return text.String()
 }
 
-// once is one recovery: the times of its steps after the fault.
+// once runs one recovery and returns the times of its steps after the fault.
 func (r *recovery) once(t *testing.T, b blow) map[string]float64 {
 	node, rec := r.start(t)
 	resets := len(r.Resets(node))
@@ -89,9 +89,9 @@ func (r *recovery) once(t *testing.T, b blow) map[string]float64 {
 			t.Logf("the agents say (%v)\n%s\nand the controller\n%s", err, text, r.says(t))
 		}
 	}()
-	// On a host that is so busy that the LUN does not answer the node cannot tell its sentence, and the
-	// proof comes by time: two of the watchdog's timeouts later.
-	until(t, "two agents tell of the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
+	// If the host is so busy that the LUN does not answer, the node cannot announce its sentence. Its death is then
+	// proven by time: two of the watchdog's timeouts later.
+	until(t, "two agents report the death", 2*limit, func() bool { return !rec.when("told by 2").IsZero() })
 	if *byWhom == "person" {
 		kubectl(t, r.Cluster, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
 	}

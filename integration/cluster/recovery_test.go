@@ -22,7 +22,7 @@ var (
 var recoveryScenarios = []struct {
 	name string
 	do   func(t *testing.T, r *recovery)
-	// blind says that the checker need not see processes and writers.
+	// blind is set if the checker need not see processes and writers.
 	blind bool
 }{
 	{"recovery", recovered, false},
@@ -104,7 +104,7 @@ func startRecovery(t *testing.T) *recovery {
 	return &recovery{Cluster: c, k: k}
 }
 
-// needsProcesses skips what the checker must see all of.
+// needsProcesses skips a test in which the checker must see the processes of the nodes, if they are hidden.
 func needsProcesses(t *testing.T) {
 	t.Helper()
 	if inside == nil {
@@ -113,18 +113,18 @@ func needsProcesses(t *testing.T) {
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
 	if kind(t, programs).OwnKernel() {
-		t.Skip("the checker reads the processes of the nodes, which those with a kernel of their own do not show: run it without KIND")
+		t.Skip("the checker reads the processes of the nodes, and nodes with their own kernel hide them: run it without KIND")
 	}
 }
 
-// guarded is a cluster for the checker, with nothing installed in it.
+// guarded returns a cluster for the checker, in which nothing is installed.
 func guarded(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	needsProcesses(t)
 	return guardedAny(t, nodes)
 }
 
-// guardedAny is a cluster of any kind of node, with volumes and a watchdog.
+// guardedAny returns a cluster of any kind of nodes, which have volumes and a watchdog.
 func guardedAny(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if inside == nil {
@@ -237,11 +237,12 @@ func (r *recovery) whole(t *testing.T) {
 		}
 		return ""
 	})
-	t.Logf("as at the beginning after %.1f s", time.Since(began).Seconds())
+	t.Logf("everything is as at the beginning after %.1f s", time.Since(began).Seconds())
 }
 
-// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. One agent's word before
-// that is said: where Ready is not Unknown it does nothing, and where it is, the taint shows what it did.
+// inOrder fails the test unless the death was proven, and acted on, after the watchdog had ended the boot. A report of
+// one agent before that is only logged: it has no effect while Ready is not Unknown, and otherwise the taint reveals
+// the effect.
 func (r *recovery) inOrder(t *testing.T, rec *recorder) {
 	t.Helper()
 	reset, first := rec.when("reset"), rec.when("fenced by 1")
@@ -258,7 +259,8 @@ func (r *recovery) inOrder(t *testing.T, rec *recorder) {
 	}
 }
 
-// elsewhere waits until the replacement runs, and reports whether it does: it writes, or is Ready where writers are not seen.
+// elsewhere waits until the replacement runs, and reports whether it does: it must write or, if the checker cannot see
+// writers, be Ready.
 func (r *recovery) elsewhere(t *testing.T, rec *recorder) bool {
 	t.Helper()
 	patience := limit

@@ -88,7 +88,7 @@ func (c *inProcess) Kill(node string) error {
 	return nil
 }
 
-// Exited returns how an agent ended if it was not killed.
+// Exited returns the error with which an agent ended, or nil if it runs or was killed.
 func (c *inProcess) Exited(node string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,7 @@ func TestLUNIsAddedToMultipath(t *testing.T) {
 	}
 }
 
-// A lost command is answered half its time limit late.
+// A lost command is answered after one and a half times its time limit.
 func TestLostCommandsEndInTime(t *testing.T) {
 	const file = "90-fencing-agent.rules"
 	if file < "60-persistent-storage.rules" {

@@ -92,7 +92,7 @@ type agents struct {
 	program string
 	work    string // folder for their files
 	prefix  string // prefix of their addresses
-	port    int    // the next free port follows
+	port    int    // gossip port of all members; their HTTP listeners use the next one
 	check   time.Duration
 	group   []*realAgent
 	made    int // number of members so far, including those that are gone

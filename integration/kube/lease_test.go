@@ -214,9 +214,9 @@ func (g *tied) expire(t *testing.T) {
 	}
 }
 
-// agree waits until all agents know the same grant, and returns the grants that they know. If an agent's read of the
-// Lease has failed, and it failed several times while the server could not be reached, the agent reads it again only
-// minutes later by its clock. Nobody waits for that.
+// agree waits until all agents know the same grant, and returns the grants that they know. If an agent's latest read of
+// the Lease has failed, after other reads that failed while the server could not be reached, the agent reads the Lease
+// again only minutes later by its clock. agree does not wait for that.
 func (g *tied) agree() (seen []string, all bool) {
 	seen = make([]string, len(g.group))
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {

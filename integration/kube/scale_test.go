@@ -127,8 +127,8 @@ func (w *scaleWorld) heartbeats() {
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// tell makes the agents of all living Nodes report all deaths. The reports are spread at random, over 10 ms for each
-// agent.
+// tell makes the agents of all living Nodes report all deaths. The reports are spread at random over
+// 10 ms times the number of agents.
 func (w *scaleWorld) tell() {
 	var wg sync.WaitGroup
 	for i := w.dead; i < w.nodes; i++ {

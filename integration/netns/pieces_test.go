@@ -206,7 +206,7 @@ func (f *fate) is(starved observe.Condition) observe.Condition {
 // heartbeat is the interval at which these agents write on the LUN whether they live.
 const heartbeat = time.Second
 
-// unfed holds while none of the nodes has been unfed for longer than longest.
+// unfed holds while none of the nodes has had permission to feed for longer than longest.
 func unfed(nodes []string, longest time.Duration) observe.Condition {
 	return func(v *observe.View) string {
 		for _, node := range nodes {

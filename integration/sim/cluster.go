@@ -37,8 +37,8 @@ type Config struct {
 	Times
 	Margin   time.Duration
 	Evidence time.Duration // EvidenceInterval, the time between two probes of one peer
-	// Membership reports whether memberlist reports on the peers. From sampledFrom nodes on, where samples are taken,
-	// it always does. Rumours is the share of all looks at a peer that is there in which memberlist reports that it is
+	// Membership is true if memberlist reports on the peers. From sampledFrom nodes on, where samples are taken, it
+	// always does. Rumours is the share of all looks at a peer that is there in which memberlist reports that it is
 	// dead.
 	Membership bool
 	Rumours    float64

@@ -21,14 +21,15 @@ type batch struct {
 	runs int
 }
 
-// asked returns a batch of ordinary runs, or of short ones with -short, divided by share. SIM_SEED replays one schedule
-// with a trace; together with SIM_RUNS it plays that many schedules from there on.
+// asked returns a batch of so many runs: ordinary, or short with -short. SIM_SEED replays one schedule with a trace;
+// together with SIM_RUNS it plays that many schedules from there on. A test whose schedules cost share times as much
+// plays only one in share of those that SIM_RUNS requests.
 func asked(t *testing.T, ordinary, short, share int) batch {
 	t.Helper()
 	b := batch{base: rand.Uint64() >> 1, runs: ordinary}
 	switch {
 	case race.Detector:
-		// This test can judge only schedules beside each other.
+		// The race detector can judge only what schedules that run beside each other share.
 		b.runs = max(2, 2*runtime.GOMAXPROCS(0)/share)
 	case testing.Short():
 		b.runs = short

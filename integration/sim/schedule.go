@@ -204,7 +204,8 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	case 15:
 		c.Disable(rng.IntN(n), rng.IntN(2) == 0)
 	case 14:
-		// One half of the nodes loses the LUN, or half of that half does, while the halves are split differently.
+		// One half of the nodes loses the LUN or some of its devices, or can only read them, while the network is split into
+		// different halves.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0}, c.someDevices(rng)...)

@@ -112,7 +112,7 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 func TestOutageCondemnsNobody(t *testing.T) {
 	for _, nodes := range []int{2, 3, 4, 5} {
 		for _, noHold := range []bool{false, true} {
-			// Without a hold the watchdogs may fire from D_max + W - F after the last feed on, that is after 25 s.
+			// Without a hold the watchdogs may fire from D_max + W - F after the cut on, that is after 29 s.
 			for s := 5; s <= 21; s += 4 {
 				if nodes == 2 && s > 5 {
 					break // with two nodes the split is decided for one, and the other has certainly lost

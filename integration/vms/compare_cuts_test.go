@@ -15,7 +15,7 @@ func cutOf(length int) fault {
 	return fault{name: fmt.Sprintf("cut of %d s", length), cut: time.Duration(length) * time.Second}
 }
 
-// withCuts are the faults, and all of one node.
+// withCuts adds all faults of one node to the given faults.
 func withCuts(faults ...fault) []fault {
 	for _, length := range lengths {
 		faults = append(faults, cutOf(length))
@@ -23,7 +23,7 @@ func withCuts(faults ...fault) []fault {
 	return append(faults, crashes...)
 }
 
-// agentCareful is there because what costs an agent a reset depends on its timing.
+// agentCareful is compared because the agent's timing determines which cuts reset it.
 var agentCareful = &contender{
 	name:   "fencing-agent, timing careful",
 	faults: withCuts(),
@@ -32,7 +32,8 @@ var agentCareful = &contender{
 	told:   agentsTold,
 }
 
-// agentFast has no cuts: beside other work a group of emulated machines had not become whole with it after two minutes.
+// agentFast has no cuts: on a busy processor, the nodes of an emulated group did not all see each other after two
+// minutes.
 var agentFast = &contender{
 	name:   "fencing-agent, timing fast",
 	faults: crashes,
@@ -43,7 +44,7 @@ var agentFast = &contender{
 
 func agentsWell(s *story) { s.noteBoots(s.allWell("all well")) }
 
-// agentsTold waits until all others report the node as FENCED, by their logs.
+// agentsTold waits until all other nodes report the node as FENCED in their logs.
 func agentsTold(s *story, victim string, at time.Time) time.Duration {
 	s.t.Helper()
 	return s.all(without(nodes, victim), at, "the others say that "+victim+" is FENCED", func(node string, after time.Time) (time.Time, bool) {
@@ -64,7 +65,7 @@ func (o single) String() string {
 	return fmt.Sprintf("reset %s, %d others reset", known(o.reset), o.others)
 }
 
-// blink is one cut of one node, until all are well again.
+// blink makes one cut of one node and waits until all nodes are well again.
 func (c *contender) blink(s *story, f fault, victim string) single {
 	s.t.Helper()
 	o := single{fault: f.name}

@@ -139,8 +139,9 @@ corosync -f 2>&1 | while read -r line; do
 done
 `
 
-// sanlock knows nothing of networks: what counts is who renews on the LUN. Active is the program that holds a lease, of
-// which each node has one. The program on n4 hangs when its storage is gone, the others get errors and can be ended.
+// sanlock does not use the networks: what counts is which node renews its lease on the LUN. A program is active if it
+// holds a lease, of which each node has one. If storage is lost, the program on n4 hangs, and the others get errors and
+// can be ended.
 var sanlock = &contender{
 	name: "sanlock", packages: []string{"sanlock"}, programs: []string{"sanlock", "wdmd"},
 	faults: append([]fault{silent, halfCutOff}, crashes...),
@@ -201,11 +202,11 @@ func resource(node string) string {
 	return fmt.Sprintf("LAB:%s:/dev/sda:%d", node, (1+strings.Index("n1n2n3n4", node)/2)<<20)
 }
 
-// takes waits until a node has the lease of another one, and returns how long after the fault that was.
+// takes waits until a node has the lease of another one, and returns the time from the fault until then.
 func (s *story) takes(node, of string, at time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithDeadline(s.t.Context(), at.Add(endLimit))
 	defer cancel()
-	// Its exit code says nothing of the lease.
+	// Its exit code does not depend on the lease.
 	script := peerShell + "rm -f /tmp/taken; until [ -e /tmp/taken ]; do sanlock client command -r " + resource(of) + " -c /bin/touch /tmp/taken; sleep 1; done"
 	if out, err := s.machines[node].Run(ctx, script); err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)

@@ -45,8 +45,8 @@ type fault struct {
 	lun      bool // the second half loses the LUN
 	silent   bool // no two nodes reach each other
 
-	cut  time.Duration                         // or one node is cut off from the others for so long
-	dies func(s *story, node string) time.Time // or one node dies, at the moment that it returns
+	cut  time.Duration                         // one node is cut off from the others for this time
+	dies func(s *story, node string) time.Time // one node dies, at the returned moment
 }
 
 var (
@@ -65,7 +65,8 @@ type outcome struct {
 }
 
 const (
-	// endLimit bounds the wait for the end of a fault: twice what the slowest contender takes by its own arithmetic.
+	// endLimit bounds the wait for the end of a fault: twice the time that the slowest contender needs by its own
+	// arithmetic.
 	endLimit      = 5 * time.Minute
 	peerMegabytes = 512
 )

@@ -2,7 +2,7 @@
 // two members that it may count and that claim its death, and a reader that dates their claims by its own clock. Each
 // word of the rule can be left out. A search of all states says what then goes wrong.
 //
-// It is a model of rules, not a test of the agent: it shares no code with it.
+// It is a model of rules and not a test of the agent: the two share no code.
 //
 // # What is modelled
 //

@@ -201,13 +201,13 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 // Signal sends a signal to the hypervisor. SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
-// PowerOff takes the machine's power: nothing in it goes on. [Machine.PowerOn] is its return.
+// PowerOff stops the machine like a loss of power: nothing in it continues. [Machine.PowerOn] brings it back.
 func (m *Machine) PowerOff() error { return m.qmp.write(map[string]any{"execute": "stop"}) }
 
-// StayOff has the machine stand still if it resets itself, until [Machine.PowerOn]. QEMU then says SHUTDOWN and not RESET.
+// StayOff makes the machine stop if it resets itself, until [Machine.PowerOn]. QEMU then reports SHUTDOWN, not RESET.
 func (m *Machine) StayOff() error { return m.onReset("shutdown", "pause") }
 
-// onReset sets what a reset does, and what an end that follows from it does.
+// onReset sets the action on a reset, and the action on a shutdown that follows from it.
 func (m *Machine) onReset(reboot, shutdown string) error {
 	return m.qmp.write(map[string]any{"execute": "set-action", "arguments": map[string]any{"reboot": reboot, "shutdown": shutdown}})
 }
@@ -218,7 +218,7 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	if err := errors.Join(m.onReset("reset", "poweroff"), m.qmp.write(map[string]any{"execute": "system_reset"})); err != nil {
 		return err
 	}
-	for { // QEMU refuses to let a machine go on before it was reset
+	for { // QEMU refuses to continue a machine before it was reset
 		events, next := m.Events()
 		if slices.ContainsFunc(events[len(seen):], func(e Event) bool { return e.Kind == QMP && e.Source == "RESET" }) {
 			return m.qmp.write(map[string]any{"execute": "cont"})
@@ -234,8 +234,8 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 	}
 }
 
-// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Waiting writes were
-// accepted, and land later.
+// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Writes that wait have
+// been accepted, and land later.
 func (m *Machine) SlowDisk(bytes int) error {
 	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{
 		"device": "virtio0", "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0,
