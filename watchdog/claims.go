@@ -141,18 +141,18 @@ func (v *Prover) collect(now boottime.Instant) (claimed roster.Set) {
 }
 
 // gather finds the spans of all claims of a peer's death, however old. Each begins after the longest horizon of all.
+// Where fewer than need are dated, they count together with undated ones, from undated later.
 //
 // Invariant: when an agent of the peer has armed with a longer horizon, any majority has a member that knows of it, and
-// others may not (mayArm). Such another may have been counted by that agent after those who know had lost it, so its
-// claim begins no earlier than that longer horizon after it lost the peer.
-func (v *Prover) gather(now boottime.Instant, p int) {
+// others may not (mayArm). Such another may have been counted by that agent after those who know had lost it, for D_max
+// at most. So its claim begins no earlier than that longer horizon after it lost the peer. Of an undated claim neither
+// the instant nor the horizon is known. So the claims of those who know must then cover as much more as an undated one.
+func (v *Prover) gather(now boottime.Instant, p, need int) {
 	v.spans = v.spans[:0]
-	var shortest, longest time.Duration // 0: none is known
+	var longest time.Duration
 	add := func(due, until boottime.Instant, horizon time.Duration) {
 		v.spans = append(v.spans, span{due.Add(-horizon), until, horizon == 0})
-		if longest = max(longest, horizon); horizon > 0 && (shortest == 0 || horizon < shortest) {
-			shortest = horizon
-		}
+		longest = max(longest, horizon)
 	}
 	if v.missing.Has(p) {
 		add(v.due(p), now, v.peers[p].statement.Guard.Horizon)
@@ -163,12 +163,25 @@ func (v *Prover) gather(now boottime.Instant, p int) {
 			add(due, c.until, horizon)
 		}
 	}
+	dated := 0
 	for i := range v.spans {
-		if s := &v.spans[i]; s.undated {
-			s.due = s.due.Add(longest - shortest)
-		} else {
-			s.due = s.due.Add(longest)
+		if !v.spans[i].undated {
+			dated++
 		}
+	}
+	alone := dated >= need
+	if !alone && dated < len(v.spans) {
+		longest += undated
+	}
+	all := v.spans
+	v.spans = all[:0]
+	for _, s := range all {
+		if !s.undated {
+			s.due = s.due.Add(longest)
+		} else if alone {
+			continue
+		}
+		v.spans = append(v.spans, s)
 	}
 }
 
@@ -270,7 +283,7 @@ const (
 // look again, and when to ask for more claims.
 func (v *Prover) proves(now boottime.Instant, p, need int, floor boottime.Instant) bool {
 	w := &v.peers[p]
-	v.gather(now, p)
+	v.gather(now, p, need)
 	at, known := v.earliest(need, floor)
 	if w.dueKnown = known; !known {
 		if !v.missing.Has(p) {

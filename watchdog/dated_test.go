@@ -148,6 +148,37 @@ func TestTheLongestHorizonCounts(t *testing.T) {
 	}
 }
 
+// Guard: of an undated claim the horizon is not known. An agent without dues has lost the victim at 19 s, and knows that
+// it kills within 18 s: it claims it at 44 s. This node lost the victim at 15 s, and knows that the agent which began
+// meanwhile kills within 30 s. That agent may have counted the other one until 19 s, so it may run until 49 s.
+func TestUndatedClaimsCountLater(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	var said [5]*netgossip.Statement // by peer
+	for d := 11 * sec; ; d += sec / 2 {
+		for p := 1; p < 4; p++ {
+			st := netgossip.Statement{Boot: 100 + uint64(p), Guard: killing, Seen: roster.FullSet(4), RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest}
+			switch {
+			case p == 1 && d > 20*sec:
+				st.Dues.Add(15*sec+foreignClock, testHorizon, 4)
+			case p == 3 && d >= (19+18+7)*sec:
+				st.Lost.Add(4)
+			}
+			if said[p] == nil || *said[p] != st {
+				said[p] = &st
+			}
+			answers(c, d, d, p, said[p])
+		}
+		switch fenced := c.Step(d).Fenced.Has(4); {
+		case fenced && d <= 49*sec:
+			t.Fatalf("proven at %v, and it may run until 49 s", d)
+		case fenced:
+			return
+		case d > 53*sec:
+			t.Fatal("not proven")
+		}
+	}
+}
+
 // Guard: a condemned node states no due.
 func TestCondemnedNodeStatesNoDue(t *testing.T) {
 	c := bereft(t)

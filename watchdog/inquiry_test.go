@@ -99,7 +99,7 @@ func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
 	if a, b := s.ways[0][0].Len(), s.ways[0][1].Len(); a < n/2-2 || b < n/2-2 {
 		t.Errorf("the networks do not share the work: %d and %d", a, b)
 	}
-	s.run(sampledClaim + inquiryPause + time.Second) // this node claims, too
+	s.run(sampledClaim + inquiryPause + undated + time.Second) // this node claims, too
 	for p := 1; p <= 19; p++ {
 		tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(n - 1)})
 	}
@@ -257,7 +257,7 @@ func TestClaimStandsForTheHorizon(t *testing.T) {
 // for long enough.
 func TestClaimsOfDifferentMomentsDoNotAddUp(t *testing.T) {
 	s := newSampled(t, 100, 1, nil)
-	s.run(sampledClaim + 2*time.Second)
+	s.run(sampledClaim + undated + 2*time.Second)
 	claim := func(from, to int) *Effects {
 		for p := from; p < to; p++ {
 			tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(99)})

@@ -54,7 +54,7 @@ var mutantAgents = []mutant{
 	},
 	{
 		name: "a node is taken for dead before its horizon", file: "watchdog/claims.go",
-		from: "s.due = s.due.Add(longest)", to: "s.due = s.due.Add(2 * time.Second)",
+		from: "s.due = s.due.Add(longest)", to: "s.due = s.due.Add(2*time.Second)",
 		scenario: "one node cut off", says: `took n2 for dead .* before its reset`,
 	},
 	{

@@ -48,5 +48,12 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 	})}, nil
 }
 
-// Seen records the present state of the Node. Before the first call, and while there is no Node, nothing is written.
-func (a *Annotation) Seen(s ownnode.State) { a.Has(s.Annotations[a.key], s.Exists) }
+// Seen records the present state of the Node. Before the first call, and while there is no Node, nothing is written. An
+// annotation that somebody has emptied is not like none: its readers cannot decode it, so it is removed.
+func (a *Annotation) Seen(s ownnode.State) {
+	report, is := s.Annotations[a.key]
+	if is && report == "" {
+		report = " "
+	}
+	a.Has(report, s.Exists)
+}

@@ -143,7 +143,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			tries.end()
 			break
 		}
-		boottime.Wait(ctx, o.failed(ctx, &tries, err))
+		boottime.Wait(ctx, min(o.failed(ctx, &tries, err), time.Minute)) // a wish waits for the answer, however long the receiver refuses it
 	}
 	var last refusal
 	due := o.now() // what was reported before this agent began is repeated at once
@@ -164,6 +164,9 @@ func (o *Outbox) Run(ctx context.Context) {
 			continue
 		}
 		s = o.state()
+		if s.idle(o.Again) { // the Node may have gone meanwhile
+			continue
+		}
 		switch err := o.Send(ctx, s.report); {
 		case err == nil:
 			o.mu.Lock()
