@@ -88,7 +88,7 @@ func (r *Replica) look(ctx context.Context, k types.NamespacedName) (s step, err
 	if err := r.write(ctx, &app, s, with); err != nil {
 		return s, fmt.Errorf("write: %w", err)
 	}
-	r.o.Logger.Info("wrote to the cluster", "app", k.String(), "created", s.create, "removed", s.remove != nil, "settled", s.status != nil)
+	r.o.Logger.Info("wrote this application's objects", "app", k.String(), "created", s.create, "removed", s.remove != nil, "settled", s.status != nil)
 	return s, nil
 }
 

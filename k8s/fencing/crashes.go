@@ -112,7 +112,7 @@ func (c *Crashes) take(b []byte, from net.Addr) {
 	}
 	c.messages.WithLabelValues(outcome).Inc()
 	if outcome != "heard" {
-		c.Logger.Debug("a message to the listener for crash kernels was not used", "from", from.String(), "outcome", outcome)
+		c.Logger.Debug("ignored a message that is not from a crash kernel of a known node", "from", from.String(), "outcome", outcome)
 	}
 }
 

@@ -177,7 +177,7 @@ func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediatio
 	if a.Kind == remediation.Wait {
 		return nil
 	}
-	r.Logger.Info("wrote to a remediation", "namespace", m.Namespace, "name", m.Name, "node", f.Name, "writes", a.Why)
+	r.Logger.Info("starting the next step of a remediation", "namespace", m.Namespace, "name", m.Name, "node", f.Name, "step", a.Why)
 	switch a.Kind {
 	case remediation.Update:
 		m.Status = a.Status
