@@ -77,6 +77,20 @@ func TestAnnotationIsSpread(t *testing.T) {
 	})
 }
 
+// Guard: an annotation that somebody has emptied is removed: its readers cannot decode it, and would warn for ever.
+func TestEmptiedAnnotationIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served(t)
+		n := s.Get("n1")
+		n.Annotations = map[string]string{key: ""}
+		s.Put(n)
+		a, _ := annotate(t, s, 1)
+		a.Want(nil, 0)
+		a.Seen(seen(s))
+		expect(t, "at once", s, "map[theirs:1] map[]")
+	})
+}
+
 // Guard: five hundred agents that write at the same moment would fill the API server's queues.
 func TestAnnotationsOfManyAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

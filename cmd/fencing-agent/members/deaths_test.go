@@ -251,6 +251,18 @@ func TestDeathTellerDuringAnUpgrade(t *testing.T) {
 	}
 }
 
+// Guard: an agent that began while the controller refused its first question asks again each minute. Until there is an
+// answer, no wish is reported.
+func TestDeathTellerAsksAControllerThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, d := failingEar(t, status.Error(codes.Unimplemented, "it takes no deaths"))
+		d.Want(list("n4"), 0)
+		e.want(41 * time.Minute)
+		e.failing(nil)
+		e.want(time.Minute, "n4")
+	})
+}
+
 // Guard: a controller that was away when the agent began, and is away later, is logged both times.
 func TestDeathTellerSaysThatAControllerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
